@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 import measure
 from measure import OVERHAND, Row
 
-from overhand.policy import budget
-from overhand.record import log
-from overhand.record.store import Store
-from overhand.runs import spending
+from overhand.policy import STOP_LEVEL, budget_level, make_amount
+from overhand.record import Store, read_log
+from overhand.runs import reported_usage
 from overhand.testing.project import make_project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.record.task import Task
+    from overhand.record import Task
     from overhand.testing.project import ProjectDir
 
 CHILDREN, CAP, TURN = 8, 4000, 100
@@ -76,7 +75,7 @@ def _over(states: list[Task]) -> bool:
 
 
 def _turns(store: Store, child: Task) -> int:
-    found = [spending.reported(store.run_folder(child.id, run.id)) for run in child.runs]
+    found = [reported_usage(store.run_folder(child.id, run.id)) for run in child.runs]
     return sum(usage.turns for usage in found if usage)
 
 
@@ -85,10 +84,10 @@ def _began_late(store: Store, parent: Task, child: Task) -> bool:
     if not child.runs:
         return False
     held: dict[str, int] = {}
-    for event in log.read(store.folder(parent.id)):
+    for event in read_log(store.folder(parent.id)):
         if event["e"] in ("reserved", "settled"):
             held[event["child"]] = event["tokens"]
             if event["e"] == "reserved" and event["child"] == child.id:
-                level = budget.level(budget.amount(sum(held.values()) - event["tokens"]), budget.amount(CAP))
-                return level >= budget.STOP or event["mono"] > child.runs[0].mono
+                level = budget_level(make_amount(sum(held.values()) - event["tokens"]), make_amount(CAP))
+                return level >= STOP_LEVEL or event["mono"] > child.runs[0].mono
     return True

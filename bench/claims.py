@@ -19,8 +19,8 @@ import time
 from typing import TYPE_CHECKING
 
 from overhand.agents import Agent
-from overhand.record.store import NewTask, Store
-from overhand.runs import run
+from overhand.record import NewTask, Store
+from overhand.runs import claim_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def prepare(store: Store, count: int) -> list[str]:
 def claim(store: Store, task: str) -> None:
     """Ours."""
     with store.lock(task, BY) as locked:
-        run.claim(locked, Agent("worker", "command"), 600.0)
+        claim_run(locked, Agent("worker", "command"), 600.0)
 
 
 def claim_bare(store: Store, task: str) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import measure
 from measure import OVERHAND, Row
 
-from overhand.record.store import Store
-from overhand.supervisor import client
+from overhand.record import Store
+from overhand.supervisor import running_supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,9 +96,9 @@ def _added(
 
 
 def _end_supervisor(store: Store) -> None:
-    pid = client.running(store)
+    pid = running_supervisor(store)
     if pid is None:
         return
     os.kill(pid, signal.SIGTERM)
-    while client.running(store) is not None:
+    while running_supervisor(store) is not None:
         time.sleep(0.005)

@@ -12,11 +12,11 @@ import measure
 from measure import OVERHAND, Row
 
 from overhand import Project
-from overhand.supervisor import client
+from overhand.supervisor import running_supervisor
 from overhand.testing import processes
 
 if TYPE_CHECKING:
-    from overhand.record.store import Store
+    from overhand.record import Store
 
 _AGENT = """\
 ---
@@ -68,7 +68,7 @@ def _stop_all(place: Path, env: dict[str, str]) -> None:
 def _measure(project: Project, count: int) -> dict[str, float]:
     _sleepers(project, 1)
     store = project.session.store
-    supervisor = client.running(store)
+    supervisor = running_supervisor(store)
     assert supervisor is not None
     rss, fds = _rss(supervisor), _fds(supervisor)
     _sleepers(project, count)
@@ -118,11 +118,11 @@ def _fds(pid: int) -> int:
 
 
 def _end_supervisor(store: Store) -> None:
-    pid = client.running(store)
+    pid = running_supervisor(store)
     if pid is not None:
         os.kill(pid, 15)
         deadline = time.monotonic() + 10.0
-        while client.running(store) is not None and time.monotonic() < deadline:
+        while running_supervisor(store) is not None and time.monotonic() < deadline:
             time.sleep(0.01)
 
 

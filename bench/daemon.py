@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import measure
 from measure import OVERHAND, Row
 
-from overhand.policy.config import Config
-from overhand.record.store import Store
-from overhand.supervisor import client
+from overhand.policy import Config
+from overhand.record import Store
+from overhand.supervisor import ask_supervisor, running_supervisor
 from overhand.testing import processes
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def watched(place: Path, worker: str = _WORKER) -> Iterator[tuple[Store, dict[st
 
 def status(store: Store) -> dict[str, object]:
     """What the daemon says about itself."""
-    told: dict[str, object] = json.loads(client.ask(store, {"ask": "daemon"}) or b"{}")
+    told: dict[str, object] = json.loads(ask_supervisor(store, {"ask": "daemon"}) or b"{}")
     return told
 
 
@@ -102,7 +102,7 @@ def _idle(folders: int, seconds: float) -> Row:
             folder.mkdir(parents=True)
             (folder / "note.md").write_text(f"# Note {number}\n\nNothing #needs-fix yet.\n")
         with watched(place) as (store, _env):
-            pid = client.running(store) or 0
+            pid = running_supervisor(store) or 0
             until(lambda: not status(store)["pending"])
             before, began = measure.cpu(pid), time.monotonic()
             time.sleep(seconds)

@@ -28,7 +28,7 @@ from overhand.verbs import tag as verb
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.record.store import Store
+    from overhand.record import Store
 
 _HOW = ("rename", "append", "truncate")
 _KINDS = ("fix", "research", "chores", "documentation", "implementation")

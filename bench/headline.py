@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import measure
 from measure import OVERHAND, PYTHON, Row
 
-from overhand.system import machine
-from overhand.system.jsonline import dumps
+from overhand.system import dump_line, machine_id, pid_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +122,7 @@ def _task(place: Path, number: int) -> list[int]:
     assert len(events) == 12
     stamp = {"t": "2025-01-01T00:00:00.000Z", "mono": 1234.567, "boot": "0123abcd",
              "by": {"kind": "person", "user": "somebody", "via": "cli"}}  # fmt: skip
-    (folder / "log.jsonl").write_text("".join(dumps({**event, **stamp}) + "\n" for event in events))
+    (folder / "log.jsonl").write_text("".join(dump_line({**event, **stamp}) + "\n" for event in events))
     os.utime(folder / "log.jsonl", (time.time() - 3600,) * 2)
     (folder / f"runs/{run}/stdout").touch()
     return [_lock(folder / f"runs/{run}/life")] if live else []
@@ -138,7 +137,7 @@ def _events(name: str, number: int, run: str, *, live: bool) -> list[dict[str, A
         "handoff": "0" * 64,
     }  # fmt: skip
     begun = {"e": "run.created", "run": run, "agent": "worker", "driver": "command", "timeout": 7200.0,
-             "machine": machine.machine(), "pidns": machine.pid_namespace()}  # fmt: skip
+             "machine": machine_id(), "pidns": pid_namespace()}  # fmt: skip
     steps = [{"e": "step", "n": n, "text": f"Step {n} of it", "marker": "x", "run": run} for n in range(1, 5)]
     usage = {"e": "usage", "run": run, "input": 12000, "output": 900, "usd": 0.12, "turns": 7, "context": 9000,
              "window": 200000, "estimated": False}  # fmt: skip

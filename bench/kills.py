@@ -18,11 +18,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from overhand.policy import config, trust
-from overhand.policy.actor import Actor
-from overhand.record.store import NewTask, Store
-from overhand.runs import finish, run
-from overhand.system import detached, members, processes
+from overhand.policy import Actor, load_config, seal_task
+from overhand.record import NewTask, Store
+from overhand.runs import RUN_MARKER, finish_run, settle_run, start_run
+from overhand.system import environment_of, process_table, send_signal, shim_pid, start_time
 from overhand.testing.project import ProjectDir, make_project
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def child(do: Callable[[], object]) -> int:
 def accept(work: Actor, title: str) -> str:
     """A queued task."""
     created = {"title": title, "depth": 1, "path": ["user", "worker"], "timeout": 600.0, "level": "work"}
-    created["seal"] = trust.seal(created)
+    created["seal"] = seal_task(created)
     handoff = f"# Task Handoff\n\n## Task\n{title}\n"
     new = NewTask(agent="worker", handoff=handoff, created=created)
     return work.store.new_tasks([new], BY, start=True, sync=False)[0].id
@@ -66,10 +65,10 @@ def adopt(work: Actor, task: str) -> None:
         if state.status is not None:
             return
         if state.queued:
-            run.start(work, task)
+            start_run(work, task)
         else:
-            run.settle(work, task)
-            finish.finish(work, task)
+            settle_run(work, task)
+            finish_run(work, task)
         time.sleep(0.001)
 
 
@@ -78,13 +77,13 @@ def shim_of(work: Actor, task: str) -> int | None:
     current = work.store.task(task).current_run
     if current is None:
         return None
-    marked = (p for p in members.table() if processes.environment_of(p, run.MARKER) == current.id)
-    return detached.shim_pid(work.store.run_folder(task, current.id)) or next(marked, None)
+    marked = (p for p in process_table() if environment_of(p, RUN_MARKER) == current.id)
+    return shim_pid(work.store.run_folder(task, current.id)) or next(marked, None)
 
 
 def one(work: Actor, task: str, took: float, *, shim_too: bool) -> str:
     """One round; returns how the first run that was created ended, in a word."""
-    starter = child(lambda: run.start(work, task))
+    starter = child(lambda: start_run(work, task))
     time.sleep(random.uniform(0.0, took * 2))
     os.kill(starter, signal.SIGKILL)
     os.waitpid(starter, 0)
@@ -92,7 +91,7 @@ def one(work: Actor, task: str, took: float, *, shim_too: bool) -> str:
     if shim_too:  # while the adopters are at work, somewhere on its way from the spawn to the agent's end
         time.sleep(random.uniform(0.0, _WAY))
         if shim := shim_of(work, task):
-            members.send(shim, processes.start_time(shim), signal.SIGKILL)
+            send_signal(shim, start_time(shim), signal.SIGKILL)
     for pid in adopters:
         os.waitpid(pid, 0)
     state = work.store.task(task)
@@ -101,12 +100,12 @@ def one(work: Actor, task: str, took: float, *, shim_too: bool) -> str:
 
 def time_of_a_start(work: Actor) -> float:
     """Seconds from the fork to the end of a start, so that kills hit all of it and the shim's first steps."""
-    run.start(work, accept(work, "imports"))  # once in this process, else each fork would import by itself
+    start_run(work, accept(work, "imports"))  # once in this process, else each fork would import by itself
     spent = 0.0
     for number in range(5):
         task = accept(work, f"warm {number}")
         began = time.monotonic()
-        os.waitpid(child(lambda t=task: run.start(work, t)), 0)  # type: ignore[misc] # bound now
+        os.waitpid(child(lambda t=task: start_run(work, t)), 0)  # type: ignore[misc] # bound now
         spent += time.monotonic() - began
         adopt(work, task)
     return spent / 5
@@ -116,7 +115,7 @@ def attack(project: ProjectDir, kills: int) -> dict[str, object]:
     """All rounds in one project."""
     os.environ["XDG_CONFIG_HOME"] = str(project.config_home)
     root = str(project.path)
-    work = Actor(Store(root), config.load(root), BY, project.environment())
+    work = Actor(Store(root), load_config(root), BY, project.environment())
     work.store.ensure()
     took = time_of_a_start(work)
     ends: dict[str, int] = {}

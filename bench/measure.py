@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from overhand.supervisor.notify.channels import SCREEN
+from overhand.supervisor import SCREEN_SIGNS
 from overhand.testing import processes
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def new_file(place: Path) -> float:
 
 def environment(place: Path) -> dict[str, str]:
     """The environment of a person who is in no run, with settings of their own and no screen for notes."""
-    outside = {name: value for name, value in os.environ.items() if not name.startswith(("OVERHAND_", *SCREEN))}
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(("OVERHAND_", *SCREEN_SIGNS))}
     return {**outside, "XDG_CONFIG_HOME": str(place / "config")}
 
 

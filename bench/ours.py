@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import peers
 
 from overhand import Project
-from overhand.plans.model import Node, Plan
+from overhand.plans import Plan
+from overhand.plans.model import Node
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.agents.drivers.function import Call
+    from overhand.agents import Call
 
 
 class Ours:

@@ -14,15 +14,15 @@ import measure
 from measure import OVERHAND, PYTHON, Row
 
 import overhand
-from overhand.questions import record, wait
-from overhand.record.store import Store
-from overhand.supervisor import client
+from overhand.questions import Asking, answer_question, ask_question, record, wait
+from overhand.record import Store
+from overhand.supervisor import running_supervisor
 from overhand.testing import processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from overhand.record.task import Task
+    from overhand.record import Task
 
 _BY = {"kind": "person", "via": "bench"}
 _CONFIG = '[limits]\nmax_parallel = 0\nanswer_wait = "0"\nmax_block = "30m"\nidle = "5m"\n'
@@ -62,7 +62,7 @@ def _ended(store: Store, place: Path, env: dict[str, str]) -> None:
     """Nothing may be left of the project."""
     for task in store.tasks():
         for question in task.open_questions:
-            record.answer(store, task.id, "stop", _BY, seq=question.seq, resume=False)
+            answer_question(store, task.id, "stop", _BY, seq=question.seq, resume=False)
     measure.run([OVERHAND, "stop", "--all", "--now"], place, env)
     processes.end_all(place)
 
@@ -106,7 +106,7 @@ def _light(rounds: int) -> list[Row]:
 def _many_questions(store: Store, task_id: str, count: int) -> Iterator[int]:
     run = store.task(task_id).runs[-1].id
     by = {"kind": "run", "run": run, "via": "bench"}
-    return iter([record.ask(store, task_id, run, record.Asking(text=f"number {n}"), by).seq for n in range(count)])
+    return iter([ask_question(store, task_id, run, Asking(text=f"number {n}"), by).seq for n in range(count)])
 
 
 def _light_row(verb: str, ratio: float, bare: float) -> Row:
@@ -152,7 +152,7 @@ def _one_answer(store: Store, task_id: str, heard: Path, number: int) -> float:
     ipc = Path(record.folder(store, task_id))
     _until(lambda: any(name.endswith(".bell") for name in os.listdir(ipc)), "somebody waits")
     began = time.time()
-    record.answer(store, task_id, "this", _BY, seq=number)
+    answer_question(store, task_id, "this", _BY, seq=number)
     _until(lambda: heard.exists() and heard.read_text().count("\n") >= number, "it was heard")
     return float(heard.read_text().split("\n")[number - 1]) - began
 
@@ -186,7 +186,7 @@ def _measure_crowd(store: Store, place: Path, env: dict[str, str], count: int) -
     _until(lambda: all(_is_blocked(store.task(s.id)) for s in store.tasks()), "all of them are blocked")
     tasks = [task.id for task in store.tasks()]
     assert len(tasks) == count
-    supervisor = client.running(store)
+    supervisor = running_supervisor(store)
     assert supervisor is not None
     askers = [pid for pid in processes.of_project(place) if _is_asker(pid)]
     assert len(askers) == count, f"{len(askers)} of {count} wait"
@@ -198,7 +198,7 @@ def _measure_crowd(store: Store, place: Path, env: dict[str, str], count: int) -
     rss = max(map(_rss, askers)) / 1024
     began = time.monotonic()
     for task_id in tasks:
-        record.answer(store, task_id, f"to {task_id}", _BY, seq=1, resume=False)
+        answer_question(store, task_id, f"to {task_id}", _BY, seq=1, resume=False)
     heard = [Path(store.folder(task_id)) / "heard" for task_id in tasks]
     _until(lambda: all(path.read_text() == f"to {path.parent.name}\n" for path in heard), "all have heard")
     return rss, idle, time.monotonic() - began

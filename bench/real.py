@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING
 import measure
 from measure import OVERHAND, Row
 
-from overhand.agents import Agent, Job, find_driver
-from overhand.agents.programs import own_server
-from overhand.record.store import Store
-from overhand.runs import prompt as prompts
-from overhand.supervisor import client
-from overhand.system import members
-from overhand.system import processes as proc
+from overhand.agents import Agent, Job, find_driver, mcp_server_command
+from overhand.record import Store
+from overhand.runs import run_environment
+from overhand.supervisor import running_supervisor
+from overhand.system import environment_of, process_table
 from overhand.testing import processes
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -105,7 +103,7 @@ def _time(place: Place, name: str, rounds: int) -> Row:
     env = place.env(name)
     ours = [OVERHAND, "delegate", "Do it. script:work", "--agent", name, "--wait"]
     measure.run(ours, place.path, env)  # the first one makes what an agent keeps in its HOME
-    plain, served = (_bare(place, name, env, mcp) for mcp in ((), own_server(Agent(name, name))))
+    plain, served = (_bare(place, name, env, mcp) for mcp in ((), mcp_server_command(Agent(name, name))))
     plain()
     times = measure.interleaved(rounds, plain, served, lambda: measure.run(ours, place.path, env))
     alone = [whole - bare for bare, _, whole in zip(*times, strict=True)]
@@ -136,7 +134,7 @@ def _bare(place: Place, name: str, env: dict[str, str], mcp: tuple[str, ...]) ->
     example = store.run_folder(state.id, state.runs[-1].id)
     prompt = Path(example, "prompt.md").read_text()
     task = store.folder(state.id)
-    told = prompts.environment(store, state, state.runs[-1].id) if mcp else {}  # the server asks whose it is
+    told = run_environment(store, state, state.runs[-1].id) if mcp else {}  # the server asks whose it is
     counted = iter(range(1000))
 
     def once() -> None:
@@ -165,7 +163,7 @@ def _bare(place: Place, name: str, env: dict[str, str], mcp: tuple[str, ...]) ->
 
 def _memory(place: Place, names: list[str], each: int) -> Row:
     """What shims and the supervisor hold for agents that are at work: proportional set size."""
-    supervisor = client.running(place.store)
+    supervisor = running_supervisor(place.store)
     assert supervisor is not None
     before = _pss(supervisor)
     live = _at_work(place, names * each, "wait", 1)
@@ -199,8 +197,8 @@ def _at_work(place: Place, names: list[str], script: str, turns: int) -> list[st
 def _ours(run: str) -> tuple[float, float]:
     """Of one run's processes, those that the agent would not have by itself, in kilobytes: shim, and MCP server."""
     shim = server = 0.0
-    for pid in members.table():
-        if proc.environment_of(pid, "OVERHAND_RUN") == run:
+    for pid in process_table():
+        if environment_of(pid, "OVERHAND_RUN") == run:
             words = _argv(pid)
             if "overhand-shim" in words:
                 shim += _pss(pid)

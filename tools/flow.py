@@ -73,8 +73,8 @@ def trace(place: Path) -> set[tuple[str, str]]:
 
 def _until_idle(project: Path) -> None:
     """Wait for the supervisor's end: it writes what it saw when it leaves."""
-    from overhand.record.store import Store
-    from overhand.system.lock import Lock
+    from overhand.record import Store
+    from overhand.system import Lock
 
     with Lock(f"{Store(str(project)).own}/lock", "The supervisor's lock", patience=60.0):
         pass

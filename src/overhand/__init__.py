@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import sys
+
 __version__ = "0.1.0"
 __all__ = ["Call", "Project", "Result", "Task", "__version__"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.agents.drivers.function import Call
-    from overhand.api.project import Project, Result, Task
+    from collections.abc import Callable
+
+    from overhand.agents import Call
+    from overhand.api import Project, Result, Task
 
 
-def __getattr__(name: str) -> object:
-    """Import the Python API only when somebody asks for it: every command starts here."""
-    if name in ("Project", "Result", "Task"):
-        from importlib import import_module
+def lazy_names(package: str, modules: dict[str, str]) -> Callable[[str], object]:
+    """A package's `__getattr__`, which imports the module of a public name on first use: no command pays for others."""
+    where = {name: module for module, names in modules.items() for name in names.split()}
 
-        return getattr(import_module("overhand.api.project"), name)
-    if name == "Call":  # what a function agent is given
-        from importlib import import_module
+    def find(name: str) -> object:
+        if name not in where:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found: object = getattr(__import__(f"{package}.{where[name]}", fromlist=[name]), name)
+        setattr(sys.modules[package], name, found)
+        return found
 
-        return getattr(import_module("overhand.agents.drivers.function"), name)
-    raise AttributeError(f"module 'overhand' has no attribute {name!r}")
+    return find
+
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, {"agents": "Call", "api": "Project Result Task"})

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.agents import sessions
-from overhand.record.store import Store
+from overhand.agents import stream_summary
+from overhand.record import Store
 from overhand.system import processes as proc
 from overhand.testing import processes
 from overhand.testing.project import ProjectDir
@@ -55,7 +55,7 @@ def notes(project: ProjectDir) -> list[str]:
 def heard(project: ProjectDir, handle: object = "1") -> Any:
     store = Store(str(project.path))
     task = store.task(store.resolve(str(handle)))
-    return sessions.heard(store.run_folder(task.id, task.runs[-1].id), "acp")
+    return stream_summary(store.run_folder(task.id, task.runs[-1].id), "acp")
 
 
 def question(project: ProjectDir, handle: object = "1") -> dict[str, Any]:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overhand.agents import files
+from overhand.agents import find_agent
 from overhand.errors import OverhandError
-from overhand.policy import config as configs
+from overhand.policy import load_config
 from overhand.verbs import open_session
 from overhand.verbs.check import check
 
@@ -58,7 +58,7 @@ class Desk:
         self.file.write_bytes(raw)
         root = str(self.folder)
         try:
-            files.find(root, "it", configs.load(root))
+            find_agent(root, "it", load_config(root))
         except OverhandError as error:
             return [error.message.removeprefix(".overhand/agents/it.md: ")]
         return []

@@ -17,18 +17,16 @@ import pytest
 import overhand
 from overhand.agents import (
     Agent,
-    Driver,
     Job,
+    StreamSummary,
     all_drivers,
-    driver_names,
     drivers,
     find_driver,
     installable,
     lookup,
     translator,
 )
-from overhand.agents.driver import is_plain_name, is_uuid
-from overhand.agents.stream import Heard
+from overhand.agents.driver import Driver, driver_names, is_plain_name, is_uuid
 from overhand.errors import BadInput, ToolMissing
 from overhand.words import LEVELS
 from support.warm import make_project
@@ -144,7 +142,7 @@ def test_a_program_has_all_that_people_are_told_of_it(name: str) -> None:
     assert driver.open_session
     assert driver.login is not None
     assert driver.login.command.startswith(driver.program)
-    made = driver.own_session("sess_1", Heard(end="clean"))
+    made = driver.own_session("sess_1", StreamSummary(end="clean"))
     assert not made or driver.is_session(made)
     assert not driver.is_session("--help")
     assert not driver.is_session("")
@@ -200,7 +198,7 @@ TOY = '''
 
 from overhand.agents.driver import Driver, Launch, Login
 from overhand.agents.programs import require
-from overhand.agents.stream import Event
+from overhand.agents.stream import StreamEvent
 
 
 def launch(agent, job):
@@ -209,10 +207,10 @@ def launch(agent, job):
 
 def translate(line):
     if line.get("toy") == "hello":
-        yield Event("session", line["id"])
+        yield StreamEvent("session", line["id"])
     elif line.get("toy") == "bye":
-        yield Event("used", data={"input": 7, "output": 3, "turns": 1})
-        yield Event("ended", data={"how": "clean"})
+        yield StreamEvent("used", data={"input": 7, "output": 3, "turns": 1})
+        yield StreamEvent("ended", data={"how": "clean"})
 
 
 DRIVER = Driver(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.agents import files
+from overhand.agents import read_agent
 from overhand.agents.drivers import external
-from overhand.policy.config import Config
+from overhand.policy import Config
 from support.scene import Scene, kill, until
 from support.soak import lots
 from support.warm import make_project
@@ -198,7 +198,7 @@ def test_a_start_that_does_not_work_is_told(scene: Scene, folder: Path, how: str
 def test_what_an_agent_file_must_say(tmp_path: Path) -> None:
     lines = "  driver: external\n  start: sh x\n  poll: []\n  every: soon\n  stop: 3\n"
     raw = f"---\nname: far\noverhand:\n{lines}---\nFar away.\n".encode()
-    problems = files.read(str(tmp_path), "far", raw, Config(), "far.md")[1]
+    problems = read_agent(str(tmp_path), "far", raw, Config(), "far.md")[1]
     assert [(one.line, one.message) for one in problems] == [
         (4, "The driver external needs a collect."),
         (5, "start must be a list, not a shell string."),

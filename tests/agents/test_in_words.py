@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.agents import sessions, stream, translator
+from overhand.agents import brief_tool_use, last_activity, stream, stream_summary, translator
 from overhand.verbs.log import Spoken
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_what_a_tool_was_used_for(arguments: dict[str, Any], told: str) -> None:
-    assert stream.brief(arguments, "/atlas/.agent-workspaces/t/runs/r", "/atlas") == told
+    assert brief_tool_use(arguments, "/atlas/.agent-workspaces/t/runs/r", "/atlas") == told
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_why_a_program_broke_off(printed: bytes, told: str) -> None:
 
 def test_a_program_that_was_never_configured_is_not_logged_in(tmp_path: Path) -> None:
     (tmp_path / "stdout").write_text("\n  error: No provider configured. Run 'goose configure' first.\n\n")
-    heard = sessions.heard(str(tmp_path), "goose")
+    heard = stream_summary(str(tmp_path), "goose")
     assert heard is not None
     assert (heard.end, heard.why) == ("auth", "error: No provider configured. Run 'goose configure' first.")
 
@@ -62,7 +62,7 @@ def test_what_stands_in_a_secret_variable_is_not_quoted(tmp_path: Path, monkeypa
     monkeypatch.setenv("SOME_API_KEY", "sesame-open")
     (tmp_path / "stdout").touch()
     (tmp_path / "stderr").write_text("Error: the key sesame-open is bad\n")
-    heard = sessions.heard(str(tmp_path), "codex")
+    heard = stream_summary(str(tmp_path), "codex")
     assert heard is not None
     assert heard.why == "Error: the key <SOME_API_KEY> is bad"
 
@@ -91,13 +91,13 @@ def test_words_that_come_one_by_one_are_told_as_lines(tmp_path: Path) -> None:
     assert told == [("said", None, "Then I write."), ("did", "shell", "ls"), ("failed", None, "It broke.")]
     assert [one["text"] for one in spoken.lines(last=True)] == ["Bye"]
     assert list(spoken.lines(last=True)) == []
-    assert sessions.lately(str(tmp_path), "goose") == "Bye"
+    assert last_activity(str(tmp_path), "goose") == "Bye"
 
 
 def test_the_end_of_a_long_stream_is_enough(tmp_path: Path) -> None:
     said = line(type="item.completed", item={"type": "agent_message", "text": "word " * 2000})
     done = {"type": "command_execution", "command": "/bin/sh -c 'make test'", "exit_code": 0}
     (tmp_path / "stdout").write_text(said * 50 + line(type="item.completed", item=done))
-    assert sessions.lately(str(tmp_path), "codex") == "shell make test"
-    assert sessions.lately(str(tmp_path), "command") == "", "what has no stream says nothing"
-    assert sessions.lately(str(tmp_path / "nowhere"), "codex") == ""
+    assert last_activity(str(tmp_path), "codex") == "shell make test"
+    assert last_activity(str(tmp_path), "command") == "", "what has no stream says nothing"
+    assert last_activity(str(tmp_path / "nowhere"), "codex") == ""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from overhand.agents import find_driver, permissions
 from overhand.agents.drivers.acp import client
 from overhand.agents.permissions import Policy, Request, begin, glob, matches, request, rule, widest
-from overhand.questions import blocked, record
+from overhand.questions import answer_question, blocked
 from supervisor.parts import Watched
 from support.scene import PATIENCE, until
 
@@ -167,7 +167,7 @@ def at_work(scene: Scene) -> Iterator[tuple[str, str]]:
 
 
 def answer(scene: Scene, task: str, text: str) -> None:
-    record.answer(scene.store, task, text, {"kind": "person", "via": "test"})
+    answer_question(scene.store, task, text, {"kind": "person", "via": "test"})
 
 
 def test_an_answer_belongs_to_exactly_its_request(scene: Scene, at_work: tuple[str, str]) -> None:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
-from overhand.record import log
-from overhand.record.store import Store
+from overhand.record import Store, read_log
 from support.scene import until
 
 if TYPE_CHECKING:
-    from overhand.record.task import Line, Task
+    from overhand.record import Task
+    from overhand.record.task import Line
     from overhand.testing.project import ProjectDir
 
 BEGIN = """
@@ -57,7 +57,7 @@ class Host:
 
     def events(self, handle: int = 1) -> list[Line]:
         store = Store(str(self.project.path))
-        return log.read(store.folder(store.resolve(str(handle))))
+        return read_log(store.folder(store.resolve(str(handle))))
 
     def asked(self, count: int = 1, handle: int = 1) -> None:
         """Wait until so many questions are open."""

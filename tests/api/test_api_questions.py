@@ -20,7 +20,7 @@ from support.scene import Scene, kill, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.agents.drivers.function import Call
+    from overhand.agents import Call
     from overhand.testing.project import ProjectDir
 
 ASKER = """

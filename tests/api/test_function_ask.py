@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.questions import record
-from overhand.record.store import Store
+from overhand.questions import has_leftovers
+from overhand.record import Store
 from overhand.testing.project import ProjectDir
 from support.scene import kill, until
 from support.warm import make_project
@@ -15,7 +15,7 @@ from support.warm import make_project
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.record.task import Task
+    from overhand.record import Task
 
 MODULE = """
 import asyncio
@@ -144,6 +144,6 @@ def test_killed_while_it_waits(workshop: ProjectDir) -> None:
     assert (shown["status"], shown["cause"], shown["questions"][0]["answered"]) == ("needs-input", "killed", None)
     assert workshop.run("monitor", str(handle)).code == 2
     store = Store(str(workshop.path))
-    until(lambda: not record.has_leftovers(store, state_of(workshop, handle)), "the end of its call")
+    until(lambda: not has_leftovers(store, state_of(workshop, handle)), "the end of its call")
     assert workshop.run("answer", str(handle), "red", "--json", check=True).json["resumed"] is True
     assert workshop.run("wait", str(handle), "--json").json["summary"] == "It is red."

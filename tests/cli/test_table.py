@@ -14,7 +14,7 @@ from overhand.cli import helps
 from overhand.cli.parse import parse
 from overhand.errors import BadInput
 from overhand.testing.project import make_project  # every verb starts once in an interpreter of its own
-from overhand.verbs.table import ALIASES, VERBS
+from overhand.verbs import ALIASES, VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

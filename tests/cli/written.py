@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand.system.jsonline import dumps
+from overhand.system import dump_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def append(folder: Path, *events: Event, ago: float = 0.0) -> None:
     with (folder / "log.jsonl").open("a", encoding="utf-8") as file:
         for event in events:
             when = {"t": stamp(event.get("ago", ago)), "mono": 100.0, "boot": "0", "by": {"kind": "person"}}
-            file.write(dumps({**{k: v for k, v in event.items() if k != "ago"}, **when}) + "\n")
+            file.write(dump_line({**{k: v for k, v in event.items() if k != "ago"}, **when}) + "\n")
 
 
 def begun(number: int, ago: float = 60.0, **more: Any) -> tuple[Event, ...]:

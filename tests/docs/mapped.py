@@ -6,7 +6,7 @@ import ast
 import tomllib
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,10 +15,15 @@ ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src/overhand"
 
 
+def contracts() -> list[dict[str, Any]]:
+    """The import contracts of pyproject.toml."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return list(settings["tool"]["importlinter"]["contracts"])
+
+
 def layers() -> list[list[str]]:
     """The packages from the top, as the import contract has them; those of one layer don't import each other."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
-    (contract,) = [one for one in settings["contracts"] if one["type"] == "layers"]
+    (contract,) = [one for one in contracts() if one["type"] == "layers"]
     return [[name.strip("() ") for name in layer.replace(":", "|").split("|")] for layer in contract["layers"]]
 
 
@@ -33,66 +38,62 @@ def purposes() -> dict[str, str]:
     return found
 
 
-def public() -> dict[str, set[str]]:
-    """By package, what other packages use of it, as `module.name`."""
-    modules = {_module(path): path for path in SRC.rglob("*.py")}
-    defined = {module: _defined(path) for module, path in modules.items()}
-    found: dict[str, set[str]] = defaultdict(set)
-
-    def note(here: str, module: str, name: str) -> None:
-        package = module.split(".")[1] if "." in module else ""
-        if package and package != [*here.split("."), ""][1]:
-            found[package].add(f"{module.partition('.')[2].partition('.')[2]}.{name}".lstrip("."))
-
-    for here, path in modules.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        imported = {}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "overhand":
-                for one in node.names:
-                    whole = f"{node.module}.{one.name}"
-                    if whole in modules:
-                        imported[one.asname or one.name] = whole
-                    else:
-                        note(here, str(node.module), one.name)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
-                module = imported[node.value.id]
-                if node.attr in defined[module]:  # else a variable has the module's name here
-                    note(here, module, node.attr)
+def public(package: str) -> dict[str, list[str]]:
+    """The public names of a package, by the module that defines them: what its `__init__` imports for type checkers."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for node in ast.walk(_checked_part(package)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(f"overhand.{package}."):
+            found[str(node.module).removeprefix(f"overhand.{package}.")] += [one.name for one in node.names]
     return found
 
 
-def _defined(path: Path) -> set[str]:
-    """The names that a module gives at its top level."""
+def lazy(package: str) -> dict[str, list[str]]:
+    """The same as it is imported at run time; names that only annotations use are not among them."""
+    for node in ast.walk(_tree(package)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_names":
+            return {module: names.split() for module, names in ast.literal_eval(node.args[1]).items()}
+    return {}
+
+
+def used(package: str) -> set[str]:
+    """What other packages import from it."""
     found = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+    for path in SRC.rglob("*.py"):
+        if path.relative_to(SRC).parts[0] != package:
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and node.module == f"overhand.{package}":
+                    found |= {one.name for one in node.names}
     return found
 
 
-def _module(path: Path) -> str:
-    parts = path.relative_to(SRC.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+def only_annotations(package: str, module: str) -> set[str]:
+    """The names that a module defines for type checkers alone."""
+    path = SRC / package / f"{module.replace('.', '/')}.py"
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            inside = ast.Module(node.body, [])  # what stands under `else` is there at run time
+            return {one.id for one in ast.walk(inside) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return set()
+
+
+def _checked_part(package: str) -> ast.AST:
+    """The block that only type checkers read."""
+    blocks = [one for one in _tree(package).body if isinstance(one, ast.If)]
+    return ast.Module(blocks[0].body, []) if blocks else ast.Module([], [])
+
+
+def _tree(package: str) -> ast.Module:
+    return ast.parse((SRC / package / "__init__.py").read_text(encoding="utf-8"))
 
 
 def packages() -> str:
     """The table of packages."""
-    rows = ["| package | what it is for | what others use |", "|---|---|---|"]
-    about, used = purposes(), public()
-    for layer in layers():
-        for name in layer:
-            by_module: dict[str, list[str]] = defaultdict(list)
-            for whole in sorted(used.get(name, ())):
-                module, _, last = whole.rpartition(".")
-                by_module[module].append(last)
-            shown = "; ".join(f"{m + ': ' if m else ''}{', '.join(names)}" for m, names in sorted(by_module.items()))
-            is_package = (SRC / name).is_dir()
-            rows.append(f"| `{name}{'/' if is_package else '.py'}` | {about[name]} | {shown if is_package else ''} |")
+    rows = ["| package | what it is for | public names |", "|---|---|---|"]
+    for name, about in purposes().items():
+        is_package = (SRC / name).is_dir()
+        names = public(name) if is_package else {}
+        shown = "; ".join(f"{module}: {', '.join(sorted(names[module]))}" for module in sorted(names))
+        rows.append(f"| `{name}{'/' if is_package else '.py'}` | {about} | {shown} |")
     return "\n".join(rows) + "\n"
 
 

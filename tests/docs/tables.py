@@ -15,22 +15,21 @@ from typing import TYPE_CHECKING
 from agents import works
 from docs import mapped
 from overhand import errors
+from overhand.agents import Call, installable
 from overhand.agents import files as agent_files
-from overhand.agents import installable
 from overhand.agents.drivers import command
-from overhand.agents.drivers.function import Call
-from overhand.api.project import Project, Task
+from overhand.api import Project, Task
 from overhand.cli import helps
 from overhand.contracts import data
-from overhand.documents import control, problems
-from overhand.plans import findings, merge, progress
-from overhand.policy import config
+from overhand.documents import problems
+from overhand.documents.control import lines
+from overhand.plans import NODE_STATES, findings, merge
+from overhand.policy import Config
 from overhand.policy.routes import KINDS, NO_KIND
 from overhand.policy.settings import SETTINGS
 from overhand.runs import judge
 from overhand.testing import agent as scripted
-from overhand.verbs import doctor, plan_view
-from overhand.verbs.table import ALIASES
+from overhand.verbs import ALIASES, doctor, plan_view
 from overhand.words import STATUSES, say_duration
 
 if TYPE_CHECKING:
@@ -69,14 +68,14 @@ def settings() -> str:
 def kinds() -> str:
     rows = []
     for name, (time, longest, level) in {**KINDS, "": NO_KIND}.items():
-        contract = config.Config().kind(name or None).contract
+        contract = Config().kind(name or None).contract
         shown = f"`{name}`" if name else "any other, or none"
         rows.append((shown, say_duration(time), say_duration(longest), level, contract or ""))
     return table(("Kind", "Time", "Longest", "Level", "Contract"), rows)
 
 
 def routes() -> str:
-    rows = [(f"`{one.kind}`", f"{one.priority:g}", f"`{one.mode}`") for one in config.Config().routes.values()]
+    rows = [(f"`{one.kind}`", f"{one.priority:g}", f"`{one.mode}`") for one in Config().routes.values()]
     return table(("Kind", "Priority", "Mode"), rows)
 
 
@@ -97,7 +96,7 @@ def verdict_codes() -> str:
 
 
 def control_codes() -> str:
-    return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in control.CODES.items()])
+    return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in lines.CODES.items()])
 
 
 def plan_codes() -> str:
@@ -106,7 +105,7 @@ def plan_codes() -> str:
 
 
 def plan_states() -> str:
-    rows = [(f"`{plan_view.WORDS[name]}`", sentence(about)) for name, about in progress.STATES.items()]
+    rows = [(f"`{plan_view.WORDS[name]}`", sentence(about)) for name, about in NODE_STATES.items()]
     return table(("State", "Meaning"), rows)
 
 

@@ -36,3 +36,24 @@ def test_the_files_of_a_flow_have_what_is_named(page: str) -> None:
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         there = {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
         assert {name for name in names.split(", ") if name} <= there, path
+
+
+PACKAGES = sorted(path.name for path in mapped.SRC.iterdir() if (path / "__init__.py").is_file())
+NOT_FOR_OTHERS = {"cli", "mcp", "testing"}  # surfaces at the top; nothing of ours imports them
+
+
+@pytest.mark.parametrize("package", sorted(set(PACKAGES) - NOT_FOR_OTHERS))
+def test_public_names_are_those_that_other_packages_use(package: str) -> None:
+    public, modules = mapped.public(package), {path.stem for path in (mapped.SRC / package).iterdir()}
+    names = {name for found in public.values() for name in found}
+    assert names == mapped.used(package)
+    assert not names & modules, "a name like a module's would be the module"
+    lazy = {module: set(found) - mapped.only_annotations(package, module) for module, found in public.items()}
+    assert {module: set(found) for module, found in mapped.lazy(package).items()} == {
+        m: n for m, n in lazy.items() if n
+    }
+
+
+def test_every_package_lets_others_in_by_its_public_names_alone() -> None:
+    protected = {one["id"] for one in mapped.contracts() if one["type"] == "protected"}
+    assert protected == set(PACKAGES) - NOT_FOR_OTHERS

@@ -9,9 +9,9 @@ import pytest
 
 from docs import tables
 from docs.pages import DOCS, ROOT, blocks
-from overhand.documents.lint import lint_document
+from overhand.documents import lint_document
 from overhand.policy.settings import SETTINGS
-from overhand.verbs.table import VERBS
+from overhand.verbs import VERBS
 from overhand.words import CAUSES, HEADLINES, LEVELS, PRIORITIES, RUN_STATES, STATUSES
 
 PAGE = DOCS / "reference.md"

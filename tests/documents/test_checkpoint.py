@@ -11,20 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.documents import checkpoint
-from overhand.documents.checkpoint import (
-    Budget,
+from overhand.documents import (
     Checkpoint,
-    Command,
-    Delegation,
-    lint_full,
+    CheckpointBudget,
+    CheckpointCommand,
+    CheckpointDelegation,
+    checkpoint_as_json,
+    count_words,
+    has_errors,
+    parse_checkpoint,
     quick_of,
-    render_full,
+    render_checkpoint,
+    render_full_checkpoint,
 )
+from overhand.documents.checkpoint import lint_full
 from overhand.documents.layout import read_sheet
 from overhand.documents.lists import file_notes
-from overhand.documents.problems import has_errors
-from overhand.documents.quick import count
 from overhand.words import is_checkpoint_id
 from support import strategies as make
 from support.schemas import schema
@@ -45,16 +47,16 @@ VALIDATOR = jsonschema_rs.validator_for(schema("checkpoint"))
 @light
 @given(make.checkpoints)
 def test_round_trip(value: Checkpoint) -> None:
-    found, problems = checkpoint.parse(checkpoint.render(value))
+    found, problems = parse_checkpoint(render_checkpoint(value))
     assert found == value
     assert not has_errors(problems)
-    assert VALIDATOR.is_valid(checkpoint.as_json(value))
+    assert VALIDATOR.is_valid(checkpoint_as_json(value))
 
 
 @light
 @given(make.checkpoints)
 def test_the_document_says_the_same(value: Checkpoint) -> None:
-    text = render_full(value, quick_of(value))
+    text = render_full_checkpoint(value, quick_of(value))
     sheet = read_sheet(text, {"🔗 related files": "files"})
     assert f"**Created:** {value.created_at}\n**Checkpoint ID:** {value.checkpoint_id}" in sheet.preamble
     assert tuple(one.path for one in file_notes(sheet.bodies.get("files", ""))) == value.changed_files
@@ -62,19 +64,19 @@ def test_the_document_says_the_same(value: Checkpoint) -> None:
 
 
 def test_the_least_that_is_needed() -> None:
-    found, problems = checkpoint.parse(json.dumps(GOOD))
+    found, problems = parse_checkpoint(json.dumps(GOOD))
     assert problems == []
     assert found == Checkpoint(
         "ckpt_tiles",
         "worker-20261115-191500",
         "2026-11-15T19:40:00Z",
-        control_commands_issued=(Command("PAUSE", reason="which rule?", status="in_progress"),),
-        delegation_chain=(Delegation("lead", "scout", "15 files"), Delegation("", "coder")),
+        control_commands_issued=(CheckpointCommand("PAUSE", reason="which rule?", status="in_progress"),),
+        delegation_chain=(CheckpointDelegation("lead", "scout", "15 files"), CheckpointDelegation("", "coder")),
         workflow_state="SOLVE",
-        token_budget=Budget(136000, 160000),
+        token_budget=CheckpointBudget(136000, 160000),
     )
-    assert "**Context Usage:** 85 % (136000 tokens)" in render_full(found, quick_of(found))
-    assert count(render_full(found, quick_of(found))).words < 100
+    assert "**Context Usage:** 85 % (136000 tokens)" in render_full_checkpoint(found, quick_of(found))
+    assert count_words(render_full_checkpoint(found, quick_of(found))).words < 100
 
 
 def test_all_problems_at_once() -> None:
@@ -89,7 +91,7 @@ def test_all_problems_at_once() -> None:
         "created_at": "yesterday",
         "mood": "good",
     }
-    found, problems = checkpoint.parse(json.dumps(bad))
+    found, problems = parse_checkpoint(json.dumps(bad))
     assert found is None
     assert [one.message.partition(" must")[0] for one in problems] == [
         "task_id is missing.",
@@ -127,14 +129,14 @@ def test_all_problems_at_once() -> None:
     ],
 )
 def test_budget(budget: object, codes: list[str]) -> None:
-    found, problems = checkpoint.parse(json.dumps({**GOOD, "token_budget": budget}))
+    found, problems = parse_checkpoint(json.dumps({**GOOD, "token_budget": budget}))
     assert [one.code for one in problems] == codes
     assert (found is None) == has_errors(problems)
 
 
 @pytest.mark.parametrize(("text", "code"), [("{", "not-json"), ("[1]", "not-an-object"), ("", "not-json")])
 def test_no_checkpoint_at_all(text: str, code: str) -> None:
-    found, problems = checkpoint.parse(text)
+    found, problems = parse_checkpoint(text)
     assert found is None
     assert [one.code for one in problems] == [code]
 
@@ -153,14 +155,14 @@ def test_ids(text: str, is_one: bool) -> None:
 _odd: st.SearchStrategy[object] = st.sampled_from(
     [None, 0, 1, 2.0, 1.5, -1, True, "", " ", "x", [], ["x"], [1], {}, {"x": 1}, [{}], [{"to": 1}]]
 )
-_good = checkpoint.as_json(replace(Checkpoint("ckpt_a", "t", "2026-11-15T19:15:00Z"), token_budget=Budget(5)))
+_good = checkpoint_as_json(replace(Checkpoint("ckpt_a", "t", "2026-11-15T19:15:00Z"), token_budget=CheckpointBudget(5)))
 
 
 @light
 @given(st.sampled_from([*_good, "surprise"]), _odd, st.booleans())
 def test_schema_and_parser_agree(key: str, odd: object, is_gone: bool) -> None:
     value = {name: one for name, one in {**_good, key: odd}.items() if not (is_gone and name == key)}
-    found, _ = checkpoint.parse(json.dumps(value))
+    found, _ = parse_checkpoint(json.dumps(value))
     assert VALIDATOR.is_valid(value) == (found is not None)
 
 
@@ -175,5 +177,5 @@ def test_schema_and_parser_agree_on_what_is_inside(key: str, odd: object) -> Non
     name = next(name for name, keys in inside.items() if key in keys)
     changed = {**inside[name], key: odd}
     value = {**_good, name: changed if name == "token_budget" else [changed]}
-    found, _ = checkpoint.parse(json.dumps(value))
+    found, _ = parse_checkpoint(json.dumps(value))
     assert VALIDATOR.is_valid(value) == (found is not None)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from overhand.documents.control import CODES, is_control, lint
+from overhand.documents import is_control, lint_control
+from overhand.documents.control.lines import CODES
 
 GOLDEN = Path(__file__).parent.parent / "golden/control"
 WRITE = os.environ.get("OVERHAND_GOLDEN") == "write"
@@ -57,7 +58,7 @@ EXAMPLES = {
 
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_problem(code: str) -> None:
-    problems = lint(EXAMPLES[code], strict=code == "control-no-reason", agents=AGENTS, checkpoints=CHECKPOINTS)
+    problems = lint_control(EXAMPLES[code], strict=code == "control-no-reason", agents=AGENTS, checkpoints=CHECKPOINTS)
     rows = [f"{one.line}: {one.level}: {one.message} [{one.code}]\n   {one.fix}\n" for one in problems]
     path = GOLDEN / f"{code}.txt"
     if WRITE:
@@ -74,7 +75,9 @@ def test_every_code_has_an_example() -> None:
 
 def found(text: str, *, strict: bool = False) -> list[tuple[str, str]]:
     return [
-        (one.level, one.code) for one in lint(text, strict=strict, agents=AGENTS, checkpoints=CHECKPOINTS) if one.line
+        (one.level, one.code)
+        for one in lint_control(text, strict=strict, agents=AGENTS, checkpoints=CHECKPOINTS)
+        if one.line
     ]
 
 
@@ -123,9 +126,9 @@ def test_last_resort() -> None:
 
 
 def test_what_is_not_known_is_not_judged() -> None:
-    assert lint("CONTROL: DELEGATE nobody REASON: Find the login\nCONTROL: RESUME ckpt_x\n") == []
-    assert [one.code for one in lint("CONTROL: RESUME\n", checkpoints=())] == ["control-checkpoint-unknown"]
-    assert "overhand/agents" in lint("CONTROL: DELEGATE a REASON: Find the login\n", agents=())[0].fix
+    assert lint_control("CONTROL: DELEGATE nobody REASON: Find the login\nCONTROL: RESUME ckpt_x\n") == []
+    assert [one.code for one in lint_control("CONTROL: RESUME\n", checkpoints=())] == ["control-checkpoint-unknown"]
+    assert "overhand/agents" in lint_control("CONTROL: DELEGATE a REASON: Find the login\n", agents=())[0].fix
 
 
 @pytest.mark.parametrize(

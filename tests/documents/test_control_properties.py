@@ -7,7 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.documents.control import CODES, WORDS, Command, Listener, delegation, is_control, lint
+from overhand.documents import ControlCommand, ControlListener, is_control, lint_control, parse_delegation
+from overhand.documents.control.lines import CODES, WORDS
 from overhand.documents.problems import CODES as DOCUMENT_CODES
 from support.strategies import light
 
@@ -33,8 +34,8 @@ def _stream(seed: int) -> bytes:
 STREAMS = st.one_of(st.integers(0, 2**40).map(_stream), st.binary(max_size=200))
 
 
-def whole(stream: bytes | str) -> list[Command]:
-    listener = Listener()
+def whole(stream: bytes | str) -> list[ControlCommand]:
+    listener = ControlListener()
     return [*listener.feed(stream), *listener.finish()]
 
 
@@ -42,8 +43,8 @@ def whole(stream: bytes | str) -> list[Command]:
 @given(STREAMS, st.integers(0, 2**40))
 def test_chunks_do_not_matter(stream: bytes, seed: int) -> None:
     expected = whole(stream)
-    dice, listener = random.Random(seed), Listener()
-    found: list[Command] = []
+    dice, listener = random.Random(seed), ControlListener()
+    found: list[ControlCommand] = []
     begin = 0
     while begin < len(stream):
         end = begin + dice.choice([1, 1, 2, 3, 10, 50])
@@ -69,7 +70,7 @@ def test_an_offset_is_the_start_of_its_line(stream: bytes) -> None:
 @light
 @given(STREAMS)
 def test_what_is_heard_does_not_depend_on_what_comes_later(stream: bytes) -> None:
-    listener = Listener()
+    listener = ControlListener()
     early = listener.feed(stream)
     assert whole(stream + b"\n\nmore\n")[: len(early)] == early
 
@@ -89,7 +90,7 @@ def test_half_a_pair_of_surrogates() -> None:
 @given(STREAMS, st.booleans())
 def test_every_problem_has_a_known_code_a_line_and_a_fix(stream: bytes, strict: bool) -> None:
     text = stream.decode("utf-8", "replace")
-    problems = lint(text, strict=strict, agents=["mapper"], checkpoints=["ckpt_b"])
+    problems = lint_control(text, strict=strict, agents=["mapper"], checkpoints=["ckpt_b"])
     assert {one.code for one in problems} <= set(CODES) | set(DOCUMENT_CODES)
     rows = text.count("\n") + 1
     assert all(one.line is not None and 1 <= one.line <= rows and one.fix for one in problems)
@@ -101,7 +102,7 @@ def test_every_problem_has_a_known_code_a_line_and_a_fix(stream: bytes, strict: 
 @given(st.text(max_size=200), st.integers(0, 2**40))
 def test_any_block_can_be_read(text: str, seed: int) -> None:
     block = random.Random(seed).choice(["", "delegation:\n  ", "delegation: ", "delegation:\n  task:\n    - "]) + text
-    found, problems = delegation(block, agents=["mapper"])
+    found, problems = parse_delegation(block, agents=["mapper"])
     assert found.task or problems
 
 
@@ -118,5 +119,5 @@ def test_hostile_lines_cost_no_more_than_their_length() -> None:
     ):
         text = f"{row}\n" * 20
         whole(text)
-        lint(text)
+        lint_control(text)
         is_control(text)

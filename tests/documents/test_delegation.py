@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from overhand.documents.control import Delegation, delegation
+from overhand.documents import ControlDelegation, parse_delegation
 
 WHOLE = """\
 delegation:
@@ -21,7 +21,7 @@ delegation:
     token_budget: 12000
     priority: HIGH
 """
-EXPECTED = Delegation(
+EXPECTED = ControlDelegation(
     agent="mapper",
     task="Find every place where the login trusts its caller",
     files=("src/login.py", "src/session.py"),
@@ -33,28 +33,28 @@ EXPECTED = Delegation(
 
 
 def codes(block: str, *agents: str) -> list[tuple[str, str]]:
-    return [(one.level, one.code) for one in delegation(block, agents=agents or None)[1]]
+    return [(one.level, one.code) for one in parse_delegation(block, agents=agents or None)[1]]
 
 
 def test_the_whole_block() -> None:
-    assert delegation(WHOLE, agents=["mapper"]) == (EXPECTED, [])
+    assert parse_delegation(WHOLE, agents=["mapper"]) == (EXPECTED, [])
 
 
 def test_without_its_indentation() -> None:
     flat = "\n".join(row.lstrip() for row in WHOLE.splitlines())
-    assert delegation(flat, agents=["mapper"]) == (EXPECTED, [])
+    assert parse_delegation(flat, agents=["mapper"]) == (EXPECTED, [])
 
 
 @pytest.mark.parametrize("block", [f"```yaml\n{WHOLE}```\n", WHOLE.replace("\n", "\r\n"), WHOLE.replace("  ", "\t")])
 def test_other_ways_to_write_it(block: str) -> None:
-    assert delegation(block)[0] == EXPECTED
+    assert parse_delegation(block)[0] == EXPECTED
 
 
 def test_a_task_in_one_line() -> None:
-    found, _ = delegation(
+    found, _ = parse_delegation(
         "delegation:\n  to_agent: mapper\n  task: Draw the roads\n  scope: a.py\n  context: In haste\n"
     )
-    assert found == Delegation("mapper", "Draw the roads", ("a.py",), context="In haste")
+    assert found == ControlDelegation("mapper", "Draw the roads", ("a.py",), context="In haste")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_task_in_one_line() -> None:
     ],
 )
 def test_a_budget(written: str, budget: int) -> None:
-    found, problems = delegation(WHOLE.replace("12000", written))
+    found, problems = parse_delegation(WHOLE.replace("12000", written))
     assert (found.budget, problems) == (budget, [])
 
 
@@ -77,12 +77,12 @@ def test_a_budget(written: str, budget: int) -> None:
     ("written", "priority"), [("CRITICAL", "P0"), ("high", "P1"), ("MEDIUM", "P2"), ("LOW", "P3"), ("P0", "P0")]
 )
 def test_a_priority(written: str, priority: str) -> None:
-    found, problems = delegation(WHOLE.replace("HIGH", written))
+    found, problems = parse_delegation(WHOLE.replace("HIGH", written))
     assert (found.priority, problems) == (priority, [])
 
 
 def test_an_agent_that_does_not_exist() -> None:
-    (problem,) = delegation(WHOLE, agents=["mappers", "worker"])[1]
+    (problem,) = parse_delegation(WHOLE, agents=["mappers", "worker"])[1]
     assert (problem.level, problem.code) == ("error", "control-agent-unknown")
     assert "Did you mean mappers?" in problem.message
 
@@ -123,8 +123,8 @@ def test_a_budget_that_is_none() -> None:
     ],
 )
 def test_a_block_that_cannot_be_read(block: str) -> None:
-    found, problems = delegation(block)
-    assert found == Delegation()
+    found, problems = parse_delegation(block)
+    assert found == ControlDelegation()
     assert [(one.level, one.code) for one in problems] == [("error", "delegation-invalid")]
 
 
@@ -134,11 +134,11 @@ def test_a_block_without_a_task() -> None:
 
 def test_a_number_too_long_to_write() -> None:
     number = "0x" + "f" * 9000
-    found, problems = delegation(f"delegation:\n  task: Count\n  scope: [{number}]\n  token_budget: {number}\n")
+    found, problems = parse_delegation(f"delegation:\n  task: Count\n  scope: [{number}]\n  token_budget: {number}\n")
     assert (found.files, found.budget) == ((), None)
     assert "delegation-budget" in {one.code for one in problems}
 
 
 def test_words_stay_words() -> None:
-    found, _ = delegation("delegation:\n  to_agent: no\n  task: 2026-11-15\n")
+    found, _ = parse_delegation("delegation:\n  to_agent: no\n  task: 2026-11-15\n")
     assert (found.agent, found.task) == ("no", "2026-11-15")

@@ -14,28 +14,50 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.documents import (
-    agentfile,
-    alert,
-    appendix,
-    checkpoint,
-    context,
+    Alert,
+    Checkpoint,
+    CheckpointBudget,
+    CheckpointCommand,
+    CheckpointDelegation,
+    Context,
+    Decision,
+    Deliverable,
+    FileNote,
+    Handoff,
+    HandoffStep,
+    KeyFile,
+    Output,
+    Problem,
+    Quick,
+    Request,
+    Return,
+    Section,
+    add_recovery,
     contracts,
-    handoff,
-    output,
-    quick,
-    request,
+    done_entry,
+    dump_json,
+    lint_document,
+    parse_agent_file,
+    put_response,
+    quick_of,
+    render_alert,
+    render_checkpoint,
+    render_context,
+    render_full_checkpoint,
+    render_handoff,
+    render_output,
+    render_quick,
+    render_request,
     returns,
+    upcoming_entry,
+    validate_data,
 )
-from overhand.documents.jsontext import dump
-from overhand.documents.layout import Section
-from overhand.documents.lint import lint_document
-from overhand.documents.lists import FileNote
-from overhand.documents.problems import CODES, Problem
+from overhand.documents.problems import CODES
 from overhand.questions import record
-from overhand.system.edits import together
+from overhand.system import merge_patches
 
 if TYPE_CHECKING:
-    from overhand.system.edits import Patch
+    from overhand.system import Patch
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "documents"
 CASES = sorted(folder.name for folder in (GOLDEN / "problems").iterdir())
@@ -43,7 +65,7 @@ CASES = sorted(folder.name for folder in (GOLDEN / "problems").iterdir())
 # Nothing but the parser for its own kind says these: lint would call the file another kind.
 PARSERS: dict[str, Callable[[str], list[Problem]]] = {
     "contract-missing": lambda text: contracts.parse_block(text)[1],
-    "front-matter-missing": lambda text: agentfile.parse(text)[1],
+    "front-matter-missing": lambda text: parse_agent_file(text)[1],
 }
 
 
@@ -52,7 +74,7 @@ def find_problems(code: str) -> list[Problem]:
     folder = GOLDEN / "problems" / code
     if (folder / "schema.json").exists():
         schema, data = (json.loads((folder / name).read_text()) for name in ("schema.json", "data.json"))
-        return contracts.validate_data(schema, data)
+        return validate_data(schema, data)
     (path,) = (path for path in folder.iterdir() if path.name != "problems.json")
     raw = path.read_bytes()
     if path.suffix == ".repeat":
@@ -76,43 +98,43 @@ def test_every_code_has_an_example_and_every_example_a_code() -> None:
     assert {one.code for code in CASES for one in find_problems(code)} <= set(CODES)
 
 
-HANDOFF = handoff.Handoff(
+HANDOFF = Handoff(
     task="Cache the tile index so that the map opens without a pause.\n\nKeep the old reader as a fallback.",
     context="The index is read from disk on every pan.\n\n```python\n# this is no heading\nread_index()\n```",
-    key_files=(handoff.KeyFile("src/atlas.py", "reads the index"), handoff.KeyFile("bench/pan.py")),
+    key_files=(KeyFile("src/atlas.py", "reads the index"), KeyFile("bench/pan.py")),
     constraints=("No new dependency", "At most 64 MB:\nmeasured, not guessed"),
     deliverables=(
-        handoff.Deliverable("the cache", "src/tiles.py"),
-        handoff.Deliverable("", "docs/*.md", may_be_unchanged=True),
-        handoff.Deliverable("`make bench` is faster than before", done=True),
+        Deliverable("the cache", "src/tiles.py"),
+        Deliverable("", "docs/*.md", may_be_unchanged=True),
+        Deliverable("`make bench` is faster than before", done=True),
     ),
     return_requirements="- how to empty the cache\n- Use: RESEARCH_OUTPUT contract",
     strategy=(("Mode", "sequential"), ("Complexity", "0.35"), ("Auto-calculated", "true")),
     plan=(
-        handoff.Step("x", "Measure the pause"),
-        handoff.Step("?", "Choose the eviction rule", question="001.question"),
-        handoff.Step("!", "Fill the cache on start", error="the index has no version"),
-        handoff.Step("~", "Wire it in"),
-        handoff.Step(" ", "Measure again"),
+        HandoffStep("x", "Measure the pause"),
+        HandoffStep("?", "Choose the eviction rule", question="001.question"),
+        HandoffStep("!", "Fill the cache on start", error="the index has no version"),
+        HandoffStep("~", "Wire it in"),
+        HandoffStep(" ", "Measure again"),
     ),
     contract="- tiles: array of {x, y}",
     previous="The first worker ended because its budget was used up.",
     extra=(Section("Glossary", "## looks like a heading\nA tile is 256 pixels wide."),),
 )
-OUTPUT = output.Output(
+OUTPUT = Output(
     title="Cache the tile index",
     status="completed",
     duration="6m",
     agent="worker",
     summary="Tiles are read from a cache that is filled on start.",
     deliverables=(FileNote("src/tiles.py", "the cache; keys are `x|y`"), FileNote("docs/cache.md", "how to empty it")),
-    decisions=(output.Decision("Least recently used", "panning goes back and forth"), output.Decision("No **locks**")),
+    decisions=(Decision("Least recently used", "panning goes back and forth"), Decision("No **locks**")),
     for_primary="Delete `.tiles/` after an upgrade.",
     files_modified=(FileNote("src/atlas.py", "asks the cache first"), FileNote("src/tiles.py")),
     data={"tiles": 12, "sizes": [1.5, 2], "note": "größer"},
     extra=(Section("Timing", "Before 900 ms, after 40 ms."),),
 )
-CONTEXT = context.Context(
+CONTEXT = Context(
     task_id="worker-20261115-191500",
     dumped="2026-11-15T19:40:00Z",
     reason="answer-timeout",
@@ -122,7 +144,7 @@ CONTEXT = context.Context(
     resume="1. Answer the question\n2. Begin with the second step",
     handoff="Next: src/tiles.py:40",
 )
-RETURN = returns.Return(
+RETURN = Return(
     status="needs-input",
     summary="The cache is filled; the eviction rule is open.",
     artifacts=(returns.Artifact("src/tiles.py", "deliverable", "the cache"),),
@@ -159,29 +181,29 @@ BLOCKS: dict[str, dict[str, Any]] = {
         "inconsistencies": [{"says": "code allows 64 MB", "but": "docs allow 32 MB"}],
     },
 }
-QUICK = quick.Quick(
+QUICK = Quick(
     session="worker-20261115-191500",
     status="2 of 5 steps",
     next="src/tiles.py:40",
     text="The cache is filled on start.\n\n**Next:** is a word that may stand here.",
-    state=(quick.done("Measure the pause (bench/pan.py:1-30)"), quick.upcoming("Choose the eviction rule")),
+    state=(done_entry("Measure the pause (bench/pan.py:1-30)"), upcoming_entry("Choose the eviction rule")),
     gotchas=("Keys are strings:\n`x|y`, not tuples", "No locks"),
     extra=(Section("Glossary", "A tile is 256 pixels wide."),),
 )
-CHECKPOINT = checkpoint.Checkpoint(
+CHECKPOINT = Checkpoint(
     checkpoint_id="ckpt_tiles_2",
     task_id="worker-20261115-191500",
     run_id="sess_1794770100_a1b2c3",
     control_commands_issued=(
-        checkpoint.Command("DELEGATE", "scout", status="complete"),
-        checkpoint.Command("CHECKPOINT", reason="85 % of the window", status="complete"),
+        CheckpointCommand("DELEGATE", "scout", status="complete"),
+        CheckpointCommand("CHECKPOINT", reason="85 % of the window", status="complete"),
     ),
     delegation_chain=(
-        checkpoint.Delegation("worker", "scout", "15 files found"),
-        checkpoint.Delegation("worker", "reviewer"),
+        CheckpointDelegation("worker", "scout", "15 files found"),
+        CheckpointDelegation("worker", "reviewer"),
     ),
     workflow_state="SOLVE",
-    token_budget=checkpoint.Budget(136000, 160000),
+    token_budget=CheckpointBudget(136000, 160000),
     iteration=2,
     next_action="Choose the eviction rule in src/tiles.py:40",
     resume_instructions="The cache is filled but never emptied. Begin with the second step.",
@@ -189,13 +211,13 @@ CHECKPOINT = checkpoint.Checkpoint(
     changed_files=("src/tiles.py", "src/atlas.py"),
     created_at="2026-11-15T19:40:00Z",
 )
-REQUEST = request.Request(
+REQUEST = Request(
     kind="fix",
     title="The map pauses when it is panned",
     what="Panning reads the tile index from disk. It must not (see `#needs-research` in notes.md).",
     why="Two customers gave up on it.",
     context="The index is 12 MB.\n\n```\n#needs-fix in a fence is no item\n```",
-    expectations=(handoff.Deliverable("asks the cache first", "src/atlas.py"), handoff.Deliverable("a figure")),
+    expectations=(Deliverable("asks the cache first", "src/atlas.py"), Deliverable("a figure")),
     criteria=("Panning takes less than 50 ms", "The old reader still works:\n`make old`"),
     requester="anna, from notes/maps.md",
     tags=("#needs-fix", "#P1", "#M"),
@@ -205,22 +227,22 @@ REQUEST = request.Request(
 
 def added(raw: bytes, *patches: Patch | None) -> bytes:
     """The file after these patches."""
-    start, end, new = together(raw, *patches) or (0, 0, b"")
+    start, end, new = merge_patches(raw, *patches) or (0, 0, b"")
     return raw[:start] + new + raw[end:]
 
 
 def answered() -> str:
     """A request that one run lost and another one answered."""
-    raw = request.render(REQUEST).encode()
+    raw = render_request(REQUEST).encode()
     told = ("2026-11-15T20:02:11Z", "its process died", "sess_1794770100_a1b2c3", "queued again, attempt 2 of 3")
-    raw = added(raw, appendix.recovery(raw, *told))
+    raw = added(raw, add_recovery(raw, *told))
     files = (FileNote("src/atlas.py", "asks the cache first"), FileNote("", "38 ms instead of 900"))
     link = "../.agent-workspaces/fix-20261115-191500/OUTPUT.md"
     said = "Panning asks a cache.\n\n## Not a section\nA #needs-fix in it is no item."
-    return added(raw, appendix.response(raw, "sess_1794772931_d4e5f6", "completed", said, files, link)).decode()
+    return added(raw, put_response(raw, "sess_1794772931_d4e5f6", "completed", said, files, link)).decode()
 
 
-ALERT = alert.Alert(
+ALERT = Alert(
     "The tile server is down",
     "The old server was switched off.",
     "Tests that load tiles fail.",
@@ -229,20 +251,20 @@ ALERT = alert.Alert(
     "2026-11-15T19:15:00Z by anna",
 )
 RENDERED: dict[str, str] = {
-    "ALERT_THE_TILE_SERVER_IS_DOWN.md": alert.render(ALERT),
-    "FIX_REQUEST_THE_MAP_PAUSES.md": request.render(REQUEST),
+    "ALERT_THE_TILE_SERVER_IS_DOWN.md": render_alert(ALERT),
+    "FIX_REQUEST_THE_MAP_PAUSES.md": render_request(REQUEST),
     "FIX_REQUEST_ANSWERED.md": answered(),
-    "quick.md": quick.render_quick(QUICK),
-    "ckpt_tiles_2.json": checkpoint.render(CHECKPOINT),
-    "ckpt_tiles_2.md": checkpoint.render_full(CHECKPOINT, checkpoint.quick_of(CHECKPOINT)),
-    "HANDOFF.md": handoff.render(HANDOFF),
-    "OUTPUT.md": output.render(OUTPUT),
-    "CONTEXT.md": context.render(CONTEXT),
+    "quick.md": render_quick(QUICK),
+    "ckpt_tiles_2.json": render_checkpoint(CHECKPOINT),
+    "ckpt_tiles_2.md": render_full_checkpoint(CHECKPOINT, quick_of(CHECKPOINT)),
+    "HANDOFF.md": render_handoff(HANDOFF),
+    "OUTPUT.md": render_output(OUTPUT),
+    "CONTEXT.md": render_context(CONTEXT),
     "001.question": record.question_text(
         1, "2026-11-15T19:20:00Z", "Which eviction rule?", ("LRU", "FIFO"), "Choose the eviction rule"
     ),
     "001.answer": record.answer_text(1, "2026-11-15T19:22:00Z", "LRU, as the docs say"),
-    "result.json": dump(RETURN.as_json()) + "\n",
+    "result.json": dump_json(RETURN.as_json()) + "\n",
     **{
         f"{name}.txt": contracts.render_block(contracts.ContractBlock(name, data)) + "\n"
         for name, data in BLOCKS.items()

@@ -12,20 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overhand.documents import (
-    agentfile,
-    alert,
-    appendix,
-    context,
+    Output,
     contracts,
-    handoff,
-    ipc,
+    decode_text,
+    find_return,
+    lint_document,
+    lint_handoff,
     markdown,
-    output,
+    parse_agent_file,
+    parse_alert,
+    parse_context,
+    parse_handoff,
+    parse_output,
+    parse_question,
+    parse_request,
+    put_response,
+    render_handoff,
+    render_output,
+    render_request,
     request,
-    returns,
 )
-from overhand.documents.lint import lint_document
-from overhand.documents.text import decode
 from support import strategies as make
 from support.strategies import light
 
@@ -39,7 +45,7 @@ def test_ten_megabytes() -> None:
     text = f"{OUTPUT}\n## Log\n```\n{log}```\n\n## Files Modified\n{row * 40_000}"
     raw = text.encode()
     assert len(raw) > 8_000_000
-    found, problems = output.parse(decode(raw)[0])
+    found, problems = parse_output(decode_text(raw)[0])
     assert problems == []
     assert len(found.files_modified) == 40_000
     assert len(found.extra[0].body) > 4_000_000
@@ -75,16 +81,16 @@ HOSTILE = {
 def test_hostile_text_is_read_in_linear_time(name: str) -> None:
     text = HOSTILE[name]
     for body in (text, f"{OUTPUT}\n## Deliverables\n{text}\n", f"## Task\n{text}\n## Plan\n{text}\n"):
-        found, _ = output.parse(body)
-        output.render(found)
-        handoff.render(handoff.parse(body))
-    handoff.lint(text)
-    context.parse(text)
+        found, _ = parse_output(body)
+        render_output(found)
+        render_handoff(parse_handoff(body))
+    lint_handoff(text)
+    parse_context(text)
     contracts.parse_block(f"=== RESEARCH OUTPUT ===\nEVIDENCE:\n- {text}\n=== END ===")
-    returns.find_return(text)
-    request.render(request.parse(f"# x\n## What\n{text}")[0])
-    appendix.response(text.encode(), "sess_1_a", "completed", text)
-    alert.parse(text)
+    find_return(text)
+    render_request(parse_request(f"# x\n## What\n{text}")[0])
+    put_response(text.encode(), "sess_1_a", "completed", text)
+    parse_alert(text)
 
 
 @light
@@ -96,36 +102,36 @@ def test_any_bytes_are_read(raw: bytes, name: str) -> None:
 @light
 @given(make.body)
 def test_any_text_is_read_by_every_parser(text: str) -> None:
-    output.parse(text)
-    handoff.lint(text, exists=lambda _: False)
-    context.parse(text)
-    agentfile.parse(f"---\nname: a\n{text}\n---\n")
-    ipc.parse_question(text)
+    parse_output(text)
+    lint_handoff(text, exists=lambda _: False)
+    parse_context(text)
+    parse_agent_file(f"---\nname: a\n{text}\n---\n")
+    parse_question(text)
     contracts.parse_block(f"=== REVIEW OUTPUT ===\n{text}")
-    returns.find_return(text)
+    find_return(text)
     request.lint(text)
-    alert.parse(text)
+    parse_alert(text)
 
 
 def test_encodings() -> None:
-    assert decode(b"\xef\xbb\xbfa\r\nb\rc\n") == ("a\nb\nc\n", [])
-    text, problems = decode(b"a\nb\xff\0")
+    assert decode_text(b"\xef\xbb\xbfa\r\nb\rc\n") == ("a\nb\nc\n", [])
+    text, problems = decode_text(b"a\nb\xff\0")
     assert text == "a\nb�\0"
     assert [(one.code, one.level, one.line) for one in problems] == [
         ("broken-utf8", "warning", 2),
         ("nul-byte", "warning", 2),
     ]
-    found, _ = output.parse(decode(b"\xef\xbb\xbf" + OUTPUT.replace("\n", "\r\n").encode())[0])
+    found, _ = parse_output(decode_text(b"\xef\xbb\xbf" + OUTPUT.replace("\n", "\r\n").encode())[0])
     assert (found.title, found.status, found.summary) == ("x", "completed", "Fine.")
 
 
 def test_values_with_surrogates_can_be_written() -> None:
-    text = output.render(output.Output("x", "completed", summary="y", data={"half": "\ud800"}))
-    assert output.parse(text.encode().decode())[0].data == {"half": "\ud800"}
+    text = render_output(Output("x", "completed", summary="y", data={"half": "\ud800"}))
+    assert parse_output(text.encode().decode())[0].data == {"half": "\ud800"}
 
 
 def test_deep_json_is_a_problem_not_a_crash() -> None:
-    found, problems = output.parse(f"{OUTPUT}\n## Data\n```json\n{'[' * 100_000}\n```\n")
+    found, problems = parse_output(f"{OUTPUT}\n## Data\n```json\n{'[' * 100_000}\n```\n")
     assert found.data is None
     assert [one.code for one in problems] == ["data-invalid"]
 
@@ -147,7 +153,7 @@ def test_no_io_and_no_clock(path: Path) -> None:
 def test_reading_an_output_loads_no_parsers() -> None:
     program = (
         "import sys, overhand.documents.output as o, overhand.documents.handoff;"
-        f"o.parse({OUTPUT!r});"
+        f"o.parse_output({OUTPUT!r});"
         "print(sorted({'json', 'yaml', 'jsonschema_rs'} & set(sys.modules)))"
     )
     done = run(

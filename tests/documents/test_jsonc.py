@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.documents import jsonc
+from overhand.documents import NotJson, drop_entry, put_entry, read_jsonc
 
 ENTRY = {"command": "overhand", "args": ["mcp"]}
 PATH = ("mcpServers", "overhand")
@@ -31,32 +31,32 @@ FILES = {
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES.keys())
 def test_an_entry_comes_and_goes_without_a_trace(text: str) -> None:
-    with_it = jsonc.put(text, PATH, ENTRY)
-    value = jsonc.read(with_it)
+    with_it = put_entry(text, PATH, ENTRY)
+    value = read_jsonc(with_it)
     assert value["mcpServers"]["overhand"] == ENTRY
-    assert jsonc.put(with_it, PATH, ENTRY) == with_it, "twice is once"
-    again = jsonc.drop(with_it, PATH)
-    if "mcpServers" not in jsonc.read(text):
-        again = jsonc.drop(again, ("mcpServers",))
+    assert put_entry(with_it, PATH, ENTRY) == with_it, "twice is once"
+    again = drop_entry(with_it, PATH)
+    if "mcpServers" not in read_jsonc(text):
+        again = drop_entry(again, ("mcpServers",))
     assert again == text
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES.keys())
 def test_every_other_byte_stays(text: str) -> None:
-    with_it = jsonc.put(text, PATH, ENTRY)
+    with_it = put_entry(text, PATH, ENTRY)
     rest = iter(with_it)
     assert all(char in rest for char in text), "what was there is still there, in its order"
 
 
 def test_an_entry_is_replaced_in_its_place() -> None:
     text = '{\n  "mcpServers": {\n    "overhand": {"old": true}, // ours\n    "x": {}\n  }\n}\n'
-    after = jsonc.put(text, PATH, {"new": 1})
+    after = put_entry(text, PATH, {"new": 1})
     assert after == text.replace('{"old": true}', '{\n      "new": 1\n    }')
-    assert jsonc.drop(text, PATH) == '{\n  "mcpServers": { // ours\n    "x": {}\n  }\n}\n'
+    assert drop_entry(text, PATH) == '{\n  "mcpServers": { // ours\n    "x": {}\n  }\n}\n'
 
 
 def test_an_entry_looks_as_its_neighbours_do() -> None:
-    assert jsonc.put('{\n\t"a": {\n\t\t"b": 1\n\t}\n}\n', ("a", "c"), {"d": [1]}) == (
+    assert put_entry('{\n\t"a": {\n\t\t"b": 1\n\t}\n}\n', ("a", "c"), {"d": [1]}) == (
         '{\n\t"a": {\n\t\t"b": 1,\n\t\t"c": {\n\t\t\t"d": [\n\t\t\t\t1\n\t\t\t]\n\t\t}\n\t}\n}\n'
     )
 
@@ -76,14 +76,14 @@ def test_an_entry_looks_as_its_neighbours_do() -> None:
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, told: str) -> None:
-    with pytest.raises(jsonc.NotJson, match=told):
-        jsonc.read(text)
+    with pytest.raises(NotJson, match=told):
+        read_jsonc(text)
 
 
 @pytest.mark.parametrize("text", ["[]", '{"mcpServers": []}', '{"mcpServers": null}'])
 def test_what_is_on_the_way_must_be_objects(text: str) -> None:
-    with pytest.raises(jsonc.NotJson, match="not an object"):
-        jsonc.put(text, PATH, ENTRY)
+    with pytest.raises(NotJson, match="not an object"):
+        put_entry(text, PATH, ENTRY)
 
 
 JSON = st.recursive(
@@ -96,9 +96,9 @@ JSON = st.recursive(
 @given(st.dictionaries(st.text(max_size=6), JSON, max_size=4), st.sampled_from([None, 1, 2, "\t"]), JSON)
 def test_any_settings(settings: dict[str, object], indent: int | str | None, value: object) -> None:
     text = json.dumps(settings, indent=indent, ensure_ascii=False)
-    assert jsonc.read(text) == settings
+    assert read_jsonc(text) == settings
     wanted = {**settings, "ours": value}
-    with_it = jsonc.put(text, ("ours",), value)
-    assert jsonc.read(with_it) == wanted
+    with_it = put_entry(text, ("ours",), value)
+    assert read_jsonc(with_it) == wanted
     rest = {key: one for key, one in settings.items() if key != "ours"}
-    assert jsonc.read(jsonc.drop(with_it, ("ours",))) == rest
+    assert read_jsonc(drop_entry(with_it, ("ours",))) == rest

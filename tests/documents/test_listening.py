@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from overhand.documents.control import Command, Listener
+from overhand.documents import ControlCommand, ControlListener
 from overhand.documents.control.listener import BLOCK_LIMIT, LINE_LIMIT, PARAGRAPH_LIMIT
 
 
-def hear(stream: str | bytes) -> list[Command]:
-    listener = Listener()
+def hear(stream: str | bytes) -> list[ControlCommand]:
+    listener = ControlListener()
     return [*listener.feed(stream), *listener.finish()]
 
 
-def one(stream: str | bytes) -> Command:
+def one(stream: str | bytes) -> ControlCommand:
     (command,) = hear(stream)
     return command
 
@@ -246,7 +246,7 @@ def test_behind_a_block_everything_is_heard_again() -> None:
 
 
 def test_a_block_without_end_is_refused() -> None:
-    listener = Listener()
+    listener = ControlListener()
     found = listener.feed("CONTROL: DELEGATE mapper\ndelegation:\n")
     for _ in range(10):
         found += listener.feed("  scope: " + "x" * (BLOCK_LIMIT // 8) + "\n")
@@ -257,7 +257,7 @@ def test_a_block_without_end_is_refused() -> None:
 
 
 def test_a_command_comes_as_soon_as_it_is_complete() -> None:
-    listener = Listener()
+    listener = ControlListener()
     assert [c.word for c in listener.feed("CONTROL: CHECKPOINT REASON: x\n")] == ["CHECKPOINT"]
     assert listener.feed("CONTROL: PAUSE\nREASON: wh") == []
     before, found, after = listener.waiting, listener.feed("y\n"), listener.waiting
@@ -267,7 +267,7 @@ def test_a_command_comes_as_soon_as_it_is_complete() -> None:
 
 
 def test_an_agent_that_says_nothing_more_is_heard() -> None:
-    listener = Listener()
+    listener = ControlListener()
     assert listener.feed("A or B?\nCONTROL: PAUSE\n") == []
     (command,) = listener.quiet()
     assert (command.word, command.paragraph) == ("PAUSE", "A or B?")
@@ -277,7 +277,7 @@ def test_an_agent_that_says_nothing_more_is_heard() -> None:
 
 
 def test_half_a_line_is_no_command_yet() -> None:
-    listener = Listener()
+    listener = ControlListener()
     assert listener.feed("CONTROL: DELEGATE map") == []
     assert listener.quiet() == []
     assert [c.target for c in [*listener.feed("per REASON: x\n"), *listener.finish()]] == ["mapper"]
@@ -296,7 +296,7 @@ def test_a_line_as_long_as_a_command_may_be() -> None:
 
 
 def test_an_endless_stream_is_not_kept() -> None:
-    listener = Listener()
+    listener = ControlListener()
     for _ in range(200):
         assert listener.feed(b"x" * 65_536) == []
     assert len(listener._line) <= LINE_LIMIT + 1

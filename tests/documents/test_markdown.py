@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from overhand.documents import markdown
+from overhand.documents import front_matter_end, markdown_lines, markdown_sections, task_lines
 from overhand.documents.inline import cell, cells, code, inert, leading_code
-from overhand.documents.markdown import front_matter, lines, sections, tasks
+from overhand.documents.markdown import front_matter
 from support import strategies as make
 from support.strategies import light
 
@@ -20,7 +20,7 @@ from support.strategies import light
 def test_lines_are_exact_spans(text: str, crlf: bool) -> None:
     text = text.replace("\n", "\r\n") if crlf else text
     rows = text.split("\n")
-    found = {one.number: one for one in lines(text)}
+    found = {one.number: one for one in markdown_lines(text)}
     at = 0
     for number, row in enumerate(rows, 1):
         if row.strip(" \t\r"):
@@ -34,8 +34,8 @@ def test_lines_are_exact_spans(text: str, crlf: bool) -> None:
 @light
 @given(make.body)
 def test_sections_cover_the_text(text: str) -> None:
-    found = sections(text)
-    assert found[0].start == markdown.front_matter_end(text)
+    found = markdown_sections(text)
+    assert found[0].start == front_matter_end(text)
     assert [one.end for one in found[:-1]] == [one.start for one in found[1:]]
     assert found[-1].end == len(text)
     for one in found[1:]:
@@ -44,14 +44,14 @@ def test_sections_cover_the_text(text: str) -> None:
 
 def test_a_marker_is_replaced_in_place() -> None:
     text = "# T\r\n\r\n## Plan\r\n- [ ] one\r\n\r\n```\r\n- [ ] no\r\n```\r\n1. [ ] two — x\r\n"
-    for step in reversed(list(tasks(text))):
+    for step in reversed(list(task_lines(text))):
         text = text[: step.at + 1] + "x" + text[step.at + 2 :]
     assert text == "# T\r\n\r\n## Plan\r\n- [x] one\r\n\r\n```\r\n- [ ] no\r\n```\r\n1. [x] two — x\r\n"
 
 
 def test_sections_have_bodies() -> None:
     text = "before\n# A\na\n## B\nb\n### C\nc\n# D"
-    assert [(one.level, one.title, text[one.body : one.end]) for one in sections(text)] == [
+    assert [(one.level, one.title, text[one.body : one.end]) for one in markdown_sections(text)] == [
         (0, "", "before\n"),
         (1, "A", "a\n"),
         (2, "B", "b\n### C\nc\n"),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from overhand.documents.markdown import lines
+from overhand.documents import markdown_lines
 from support.strategies import light
 
 ORACLE = MarkdownIt("commonmark")
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
 
 def ours(text: str) -> Seen:
     """Headings and task items by our scanner."""
-    found = list(lines(text))
+    found = list(markdown_lines(text))
     return Seen(
         [(one.number, one.level) for one in found if one.kind == "heading"],
         [(one.number, one.box) for one in found if one.box],

@@ -6,20 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overhand.documents import Quick, Section, as_errors, count_words, parse_quick, quick_text, render_quick
 from overhand.documents.checkpoint import lint_full
-from overhand.documents.layout import Section
-from overhand.documents.problems import strict
-from overhand.documents.quick import (
-    Quick,
-    check_references,
-    count,
-    lint_quick,
-    parse_quick,
-    quick_text,
-    read_quick,
-    references,
-    render_quick,
-)
+from overhand.documents.quick import check_references, lint_quick, read_quick, references
 from support import strategies as make
 from support.strategies import light
 
@@ -84,9 +73,9 @@ def test_a_handoff_without_anything(text: str) -> None:
 
 
 def test_words_and_tokens() -> None:
-    assert count("") == (0, 0)
-    assert count("two words") == (2, 3)
-    assert count("größer\n") == (1, 3)
+    assert count_words("") == (0, 0)
+    assert count_words("two words") == (2, 3)
+    assert count_words("größer\n") == (1, 3)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +85,7 @@ def test_words_and_tokens() -> None:
 def test_length(words: int, codes: list[str]) -> None:
     found = lint_quick(HEAD + "word " * words)
     assert [one.code for one in found] == codes
-    assert [one.code for one in strict(found) if one.level == "error"] == codes
+    assert [one.code for one in as_errors(found) if one.level == "error"] == codes
     assert [one.code for one in found if one.level == "error"] == [one for one in codes if "too" in one]
 
 

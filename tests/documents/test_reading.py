@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from overhand.documents import agentfile, context, handoff, ipc, output, returns
-from overhand.documents.contracts import contract_for_kind, parse_block, validate_data
-from overhand.documents.handoff import Deliverable, Step
-from overhand.documents.lint import lint_document
-from overhand.documents.lists import FileNote
-from overhand.documents.problems import Problem, strict
+from overhand.documents import (
+    Deliverable,
+    FileNote,
+    Handoff,
+    HandoffStep,
+    Output,
+    Problem,
+    as_errors,
+    contract_for_kind,
+    find_return,
+    ipc,
+    lint_document,
+    lint_handoff,
+    parse_agent_file,
+    parse_context,
+    parse_handoff,
+    parse_output,
+    parse_question,
+    parse_return,
+    return_from_output,
+    validate_data,
+    wanted_contract,
+)
+from overhand.documents.contracts import parse_block
 
 
 def codes(problems: list[Problem]) -> list[str]:
@@ -17,7 +35,7 @@ def codes(problems: list[Problem]) -> list[str]:
 
 
 def test_output_in_other_words() -> None:
-    found, problems = output.parse(
+    found, problems = parse_output(
         "# TASK COMPLETE: Tidy up\n\n- **Status**: `Needs_Input` | **Duration:** 5 min | **Agent:** `worker`\n\n"
         "## FILES MODIFIED:\n* src/a.py: moved\n* `b c.txt` — new\n* None\n\n## Risks\nnone known\n\n"
         "### Deeper\n## 1. Summary\nMoved things.\n\n## Deliverables\n"
@@ -43,7 +61,7 @@ def test_output_in_other_words() -> None:
 
 def test_prose_is_not_taken_for_a_path() -> None:
     text = "## Summary\nx\n## Deliverables\n- Fixed the login\n- `npm run build` — passes\n- See README.md for more\n"
-    assert [one.path for one in output.parse(text)[0].deliverables] == ["", "", ""]
+    assert [one.path for one in parse_output(text)[0].deliverables] == ["", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +79,7 @@ def test_prose_is_not_taken_for_a_path() -> None:
     ],
 )
 def test_status(line: str, status: str | None) -> None:
-    assert output.parse(f"# Task Complete: x\n{line}\n\n## Summary\ny\n")[0].status == status
+    assert parse_output(f"# Task Complete: x\n{line}\n\n## Summary\ny\n")[0].status == status
 
 
 def test_a_contract_block_alone_is_an_output() -> None:
@@ -70,9 +88,9 @@ def test_a_contract_block_alone_is_an_output() -> None:
         "ISSUES:\n- **major**: slow | FIX: cache\n=== END ===\n"
     )
     for text in (block, f"```\n{block}```\n", block.lower().replace("reviewed", "REVIEWED")):
-        found, _ = output.parse(text)
+        found, _ = parse_output(text)
         assert (found.status, found.contract) == ("completed", "REVIEW_OUTPUT")
-    found, problems = output.parse(block)
+    found, problems = parse_output(block)
     assert problems == []
     assert found.summary == "PASS: no for a.py: 1 major issues, 0 missing, 0 inconsistencies."
     assert found.data == {
@@ -86,15 +104,15 @@ def test_a_block_beside_sections_is_the_data_and_an_example_in_a_fence_is_not() 
         "=== RESEARCH OUTPUT ===\nQUERY: q\nCONFIDENCE: [High] BECAUSE r\nCORE_FINDING: f\nGAPS: none\n=== END ===\n"
     )
     head = "# Task Complete: x\n**Status:** partial\n\n## Summary\nMine.\n"
-    found, problems = output.parse(f"{head}\n{block}\n## For Primary\nread it\n")
+    found, problems = parse_output(f"{head}\n{block}\n## For Primary\nread it\n")
     assert problems == []
     assert (found.status, found.summary, found.for_primary) == ("partial", "Mine.", "read it")
     assert found.contract == "RESEARCH_OUTPUT"
-    assert output.parse(f"{head}\n```\n{block}```\n")[0].contract is None
+    assert parse_output(f"{head}\n```\n{block}```\n")[0].contract is None
 
 
 def test_handoff_in_other_words() -> None:
-    found = handoff.parse(
+    found = parse_handoff(
         "# task handoff\n\n## PLAN\n<!-- - [ ] not a step -->\n1. [X] Read\n   - [?] Ask (IPC: 001.question)\n"
         "* [!] Write — disk — full\n```\n- [ ] not a step\n```\n- no box\n\n## Task:\nDo it well enough.\n\n"
         "## Expected deliverables\n- [x] `src/a b.py`: code\n- [ ] `docs/**` \u2013 pages (may be unchanged)\n"
@@ -102,9 +120,9 @@ def test_handoff_in_other_words() -> None:
     )
     assert found.task == "Do it well enough."
     assert found.plan == (
-        Step("x", "Read"),
-        Step("?", "Ask", question="001.question"),
-        Step("!", "Write — disk", error="full"),
+        HandoffStep("x", "Read"),
+        HandoffStep("?", "Ask", question="001.question"),
+        HandoffStep("!", "Write — disk", error="full"),
     )
     assert [step.line for step in found.plan] == [5, 6, 7]
     assert found.deliverables == (
@@ -127,33 +145,31 @@ def test_handoff_in_other_words() -> None:
     ],
 )
 def test_a_handwritten_handoff(text: str, task: str) -> None:
-    assert handoff.parse(text).task == task
+    assert parse_handoff(text).task == task
 
 
 def test_handoff_title_and_contract() -> None:
-    found = handoff.Handoff(
-        "Fix the login. Then rest.\nMore", return_requirements="Use: `research_output` contract (1K)"
-    )
+    found = Handoff("Fix the login. Then rest.\nMore", return_requirements="Use: `research_output` contract (1K)")
     assert found.title == "Fix the login"
-    assert handoff.wanted_contract(found) == "RESEARCH_OUTPUT"
-    assert handoff.wanted_contract(handoff.Handoff("x")) is None
-    assert len(handoff.Handoff("word " * 60).title) <= 80
+    assert wanted_contract(found) == "RESEARCH_OUTPUT"
+    assert wanted_contract(Handoff("x")) is None
+    assert len(Handoff("word " * 60).title) <= 80
 
 
 def test_strict_turns_warnings_into_errors() -> None:
-    problems = handoff.lint("## Task\nFix it\n")
+    problems = lint_handoff("## Task\nFix it\n")
     assert {one.level for one in problems} == {"warning"}
-    assert {one.level for one in handoff.lint("## Task\nFix it\n", strict=True)} == {"error"}
-    assert codes(strict(problems)) == codes(problems)
+    assert {one.level for one in lint_handoff("## Task\nFix it\n", strict=True)} == {"error"}
+    assert codes(as_errors(problems)) == codes(problems)
 
 
 def test_context_reasons() -> None:
     text = (
         "**Task ID:** a-1\n**Dumped:** now\n**Reason:** {}\n## Progress\nx\n## Current State\ny\n## How to resume\nz\n"
     )
-    assert context.parse(text.format("IPC timeout | error"))[0].reason == "answer-timeout"
-    assert context.parse(text.format("Budget exhausted"))[0].reason == "budget"
-    assert codes(context.parse(text.format("bored"))[1]) == ["reason-unknown"]
+    assert parse_context(text.format("IPC timeout | error"))[0].reason == "answer-timeout"
+    assert parse_context(text.format("Budget exhausted"))[0].reason == "budget"
+    assert codes(parse_context(text.format("bored"))[1]) == ["reason-unknown"]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +187,7 @@ def test_context_reasons() -> None:
     ],
 )
 def test_returns(value: object, status: str | None, expected: list[str]) -> None:
-    found, problems = returns.parse_return(value)
+    found, problems = parse_return(value)
     assert found is not None
     assert found.status == status
     assert codes(problems) == expected
@@ -189,19 +205,19 @@ def test_returns(value: object, status: str | None, expected: list[str]) -> None
     ],
 )
 def test_the_last_return_is_found(text: str) -> None:
-    found, _ = returns.parse_return(returns.find_return(text))
+    found, _ = parse_return(find_return(text))
     assert found is not None
     assert (found.status, found.summary) == ("completed", "new")
 
 
 def test_no_return_is_found() -> None:
-    assert returns.find_return('{"status": 1} {"summary": 2} "status" "summary"') is None
-    assert returns.find_return("done") is None
+    assert find_return('{"status": 1} {"summary": 2} "status" "summary"') is None
+    assert find_return("done") is None
 
 
 def test_durations_convert() -> None:
     for text, seconds in (("90s", 90), ("12 minutes", 720), ("2h", 7200), ("about 5 min", 300), ("soon", None)):
-        value = returns.from_output(output.Output(duration=text))
+        value = return_from_output(Output(duration=text))
         assert value.metadata.get("duration_seconds") == seconds
 
 
@@ -236,7 +252,7 @@ def test_validate_data_reports_all_at_once() -> None:
 
 
 def test_agent_files_keep_words_that_yaml_would_change() -> None:
-    found, problems = agentfile.parse("---\nname: a\nmodel: no\nsince: 2026-01-01\nflag: true\n---\nrole\n")
+    found, problems = parse_agent_file("---\nname: a\nmodel: no\nsince: 2026-01-01\nflag: true\n---\nrole\n")
     assert problems == []
     assert found is not None
     assert found.fields == {"name": "a", "model": "no", "since": "2026-01-01", "flag": True}
@@ -245,7 +261,7 @@ def test_agent_files_keep_words_that_yaml_would_change() -> None:
 
 def test_agent_file_reports_all_at_once() -> None:
     text = "---\nname: 7\ncapabilities: x\ncdp: 1\noverhand:\n  driver: 3\n  command: []\n  reentrant: maybe\n---\n"
-    found = [(one.code, one.line) for one in agentfile.parse(text)[1]]
+    found = [(one.code, one.line) for one in parse_agent_file(text)[1]]
     assert found == [
         ("agent-name", 2),
         *(("agent-field", line) for line in (3, 4, 6, 7, 8)),
@@ -286,7 +302,7 @@ def test_kind_of_document(name: str, raw: bytes, kind: str) -> None:
 
 def test_question_numbers() -> None:
     good = '{"seq": 1.0, "timestamp": "2026-02-25 11:30:00+01:00", "question": "q", "options": null}'
-    found, problems = ipc.parse_question(good, 1)
+    found, problems = parse_question(good, 1)
     assert (found, problems) == (ipc.Question(1, "2026-02-25 11:30:00+01:00", "q"), [])
     for bad in ("0", "1.5", "true", "1e999", '"1"'):
-        assert ipc.parse_question(good.replace("1.0", bad))[0] is None
+        assert parse_question(good.replace("1.0", bad))[0] is None

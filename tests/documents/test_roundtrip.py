@@ -6,11 +6,37 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from overhand.documents import alert, context, handoff, ipc, output, request, returns
+from overhand.documents import (
+    Alert,
+    Context,
+    Handoff,
+    Output,
+    Request,
+    Return,
+    contain_in_section,
+    dump_json,
+    find_return,
+    has_errors,
+    ipc,
+    load_json,
+    parse_alert,
+    parse_answer,
+    parse_context,
+    parse_handoff,
+    parse_output,
+    parse_question,
+    parse_request,
+    parse_return,
+    render_alert,
+    render_context,
+    render_handoff,
+    render_output,
+    render_request,
+    return_from_output,
+    return_to_output,
+)
 from overhand.documents.contracts import ContractBlock, parse_block, render_block
-from overhand.documents.jsontext import dump, load
-from overhand.documents.layout import contain, read_sheet, section, tidy
-from overhand.documents.problems import has_errors
+from overhand.documents.layout import read_sheet, section, tidy
 from overhand.questions import record
 from support import strategies as make
 from support.strategies import light
@@ -19,7 +45,7 @@ from support.strategies import light
 @light
 @given(make.body, make.body)
 def test_body_stays_in_its_section(first: str, second: str) -> None:
-    text = section("Task", contain(first)) + section("Context", contain(second))
+    text = section("Task", contain_in_section(first)) + section("Context", contain_in_section(second))
     sheet = read_sheet(text, {"task": "task", "context": "context"})
     assert (sheet.body("task"), sheet.body("context"), sheet.extra) == (first, second, [])
 
@@ -28,51 +54,51 @@ def test_body_stays_in_its_section(first: str, second: str) -> None:
 @given(make.body)
 def test_contained_text_without_special_lines_is_untouched(text: str) -> None:
     if not any(mark in text for mark in ("#", "```", "~~~", "<!--", "===")):
-        assert contain(text) == text
-    assert tidy(contain(text)) == text
+        assert contain_in_section(text) == text
+    assert tidy(contain_in_section(text)) == text
 
 
 @light
 @given(make.handoffs)
-def test_handoff(value: handoff.Handoff) -> None:
-    assert handoff.parse(handoff.render(value)) == value
+def test_handoff(value: Handoff) -> None:
+    assert parse_handoff(render_handoff(value)) == value
 
 
 @light
 @given(make.handoffs)
-def test_handoff_is_stable_after_one_reading(value: handoff.Handoff) -> None:
-    text = handoff.render(value)
-    assert handoff.render(handoff.parse(text)) == text
+def test_handoff_is_stable_after_one_reading(value: Handoff) -> None:
+    text = render_handoff(value)
+    assert render_handoff(parse_handoff(text)) == text
 
 
 @light
 @given(make.outputs)
-def test_output(value: output.Output) -> None:
-    found, problems = output.parse(output.render(value))
+def test_output(value: Output) -> None:
+    found, problems = parse_output(render_output(value))
     assert found == value
     assert not has_errors(problems)
 
 
 @light
 @given(make.contexts)
-def test_context(value: context.Context) -> None:
-    found, problems = context.parse(context.render(value))
+def test_context(value: Context) -> None:
+    found, problems = parse_context(render_context(value))
     assert found == value
     assert not has_errors(problems)
 
 
 @light
 @given(make.alerts)
-def test_alert(value: alert.Alert) -> None:
-    found, problems = alert.parse(alert.render(value))
+def test_alert(value: Alert) -> None:
+    found, problems = parse_alert(render_alert(value))
     assert found == value
     assert not has_errors(problems)
 
 
 @light
 @given(make.requests)
-def test_request(value: request.Request) -> None:
-    found, problems = request.parse(request.render(value))
+def test_request(value: Request) -> None:
+    found, problems = parse_request(render_request(value))
     assert found == value
     assert not has_errors(problems)
 
@@ -81,21 +107,21 @@ def test_request(value: request.Request) -> None:
 @given(make.questions)
 def test_question(value: ipc.Question) -> None:
     text = record.question_text(value.seq, value.timestamp, value.question, value.options, value.checklist_item)
-    assert ipc.parse_question(text, value.seq) == (value, [])
+    assert parse_question(text, value.seq) == (value, [])
 
 
 @light
 @given(make.answers)
 def test_answer(value: ipc.Answer) -> None:
     text = record.answer_text(value.seq, value.timestamp, value.answer)
-    assert ipc.parse_answer(text, value.seq) == (value, [])
+    assert parse_answer(text, value.seq) == (value, [])
 
 
 @light
 @given(make.returns)
-def test_return(value: returns.Return) -> None:
-    read, error = load(dump(value.as_json()))
-    found, problems = returns.parse_return(read)
+def test_return(value: Return) -> None:
+    read, error = load_json(dump_json(value.as_json()))
+    found, problems = parse_return(read)
     assert not error
     assert found == value
     assert not has_errors(problems)
@@ -103,14 +129,14 @@ def test_return(value: returns.Return) -> None:
 
 @light
 @given(make.returns)
-def test_return_is_found_in_prose(value: returns.Return) -> None:
-    read, _ = load(dump(value.as_json()))
+def test_return_is_found_in_prose(value: Return) -> None:
+    read, _ = load_json(dump_json(value.as_json()))
     for text in (
-        dump(read),
-        f"Done {{ see below.\n```json\n{dump(read)}\n```\nBye }} '\"",
-        f"I say {dump(read)} end",
+        dump_json(read),
+        f"Done {{ see below.\n```json\n{dump_json(read)}\n```\nBye }} '\"",
+        f"I say {dump_json(read)} end",
     ):
-        assert returns.find_return(text) == read
+        assert find_return(text) == read
 
 
 @light
@@ -123,22 +149,22 @@ def test_contract_block(value: ContractBlock) -> None:
 
 @light
 @given(make.outputs, make.blocks)
-def test_output_with_a_contract(value: output.Output, block: ContractBlock) -> None:
+def test_output_with_a_contract(value: Output, block: ContractBlock) -> None:
     value = replace(value, data=block.data, contract=block.name)
-    assert output.parse(output.render(value))[0] == value
+    assert parse_output(render_output(value))[0] == value
 
 
 @light
 @given(make.outputs)
-def test_output_and_return_convert(value: output.Output) -> None:
+def test_output_and_return_convert(value: Output) -> None:
     plain = replace(
         value, extra=(), duration="90s", for_primary=value.for_primary.strip(), summary=value.summary.strip()
     )
-    assert returns.to_output(returns.from_output(plain), value.title) == plain
+    assert return_to_output(return_from_output(plain), value.title) == plain
 
 
 @light
 @given(make.handoffs, make.outputs)
-def test_crlf_reads_as_lf(given_: handoff.Handoff, value: output.Output) -> None:
-    assert handoff.parse(handoff.render(given_).replace("\n", "\r\n")) == given_
-    assert output.parse(output.render(value).replace("\n", "\r\n"))[0] == value
+def test_crlf_reads_as_lf(given_: Handoff, value: Output) -> None:
+    assert parse_handoff(render_handoff(given_).replace("\n", "\r\n")) == given_
+    assert parse_output(render_output(value).replace("\n", "\r\n"))[0] == value

@@ -11,9 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.documents import agentfile, alert, context, handoff, ipc, output, request, returns
-from overhand.documents.contracts import ContractBlock, validate_data
-from overhand.documents.problems import Problem, has_errors
+from overhand.documents import (
+    Alert,
+    Context,
+    Handoff,
+    Output,
+    Problem,
+    Request,
+    agentfile,
+    has_errors,
+    parse_agent_file,
+    parse_answer,
+    parse_question,
+    parse_return,
+    validate_data,
+)
+from overhand.documents.contracts import ContractBlock
 from overhand.words import CAUSES, STATUSES
 from support import strategies as make
 from support.schemas import SCHEMAS, schema
@@ -77,26 +90,26 @@ returns_ = almost(
 @light
 @given(questions)
 def test_questions(value: dict[str, Any]) -> None:
-    assert is_valid("question", value) == (ipc.parse_question(json.dumps(value))[0] is not None)
+    assert is_valid("question", value) == (parse_question(json.dumps(value))[0] is not None)
 
 
 @light
 @given(answers)
 def test_answers(value: dict[str, Any]) -> None:
-    assert is_valid("answer", value) == (ipc.parse_answer(json.dumps(value))[0] is not None)
+    assert is_valid("answer", value) == (parse_answer(json.dumps(value))[0] is not None)
 
 
 @light
 @given(returns_)
 def test_returns(value: dict[str, Any]) -> None:
-    assert is_valid("return", value) == (not has_errors(returns.parse_return(value)[1]))
+    assert is_valid("return", value) == (not has_errors(parse_return(value)[1]))
 
 
 # Accepted by the parser and not by the schema: other spellings of a status. Nothing else.
 @pytest.mark.parametrize("status", ["Completed", "needs_input", "done", "✅ completed", "completed | blocked"])
 def test_the_parser_reads_other_spellings_of_a_status(status: str) -> None:
     value = {"status": status, "summary": "x"}
-    found, problems = returns.parse_return(value)
+    found, problems = parse_return(value)
     assert not is_valid("return", value)
     assert not has_errors(problems)
     assert found is not None
@@ -105,9 +118,7 @@ def test_the_parser_reads_other_spellings_of_a_status(status: str) -> None:
 
 @light
 @given(make.handoffs, make.outputs, make.contexts, make.requests, make.alerts)
-def test_documents_as_values(
-    given_: handoff.Handoff, value: output.Output, left: context.Context, asked: request.Request, told: alert.Alert
-) -> None:
+def test_documents_as_values(given_: Handoff, value: Output, left: Context, asked: Request, told: Alert) -> None:
     documents: dict[str, Any] = {
         "handoff": given_, "output": value, "context": left, "request": asked, "alert": told,
     }  # fmt: skip
@@ -159,5 +170,5 @@ AGENTS = [
 
 @pytest.mark.parametrize("yaml", AGENTS)
 def test_agents(yaml: str) -> None:
-    problems: list[Problem] = agentfile.parse(f"---\n{yaml}\n---\nrole\n")[1]
+    problems: list[Problem] = parse_agent_file(f"---\n{yaml}\n---\nrole\n")[1]
     assert is_valid("agent", agentfile.load_yaml(yaml)) == (not has_errors(problems))

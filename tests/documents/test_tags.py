@@ -6,8 +6,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from overhand.documents import tags
-from overhand.system.edits import together
+from overhand.documents import (
+    is_tag,
+    item_digest,
+    item_weights,
+    kind_of_tag,
+    patch_adding_tag,
+    patch_swapping_tag,
+    patches_removing_tag,
+    scan_tags,
+    stage_of_tag,
+    tags,
+)
+from overhand.system import merge_patches
 
 LIVE = [
     "#needs-fix", "a #needs-fix", "(#needs-fix)", "*#needs-fix*", "**#needs-fix**", "_#needs-fix_", "\"#needs-fix\"",
@@ -35,19 +46,19 @@ INERT = [
 @pytest.mark.parametrize("text", LIVE)
 def test_live(text: str, before: str, eol: str) -> None:
     raw = (before + text.replace("\n", eol)).encode()
-    found = [tag for tag in tags.scan(raw) if tag.name == "#needs-fix"]
+    found = [tag for tag in scan_tags(raw) if tag.name == "#needs-fix"]
     assert len(found) == 1
     assert raw[found[0].start : found[0].end] == b"#needs-fix"
     assert found[0].line == raw[: found[0].start].count(b"\n") + 1
-    assert [tag.start for tag in tags.scan(raw, b"#needs-") if tag.name == "#needs-fix"] == [found[0].start]
+    assert [tag.start for tag in scan_tags(raw, b"#needs-") if tag.name == "#needs-fix"] == [found[0].start]
 
 
 @pytest.mark.parametrize("eol", ["\n", "\r\n"])
 @pytest.mark.parametrize("text", INERT)
 def test_inert(text: str, eol: str) -> None:
     raw = text.replace("\n", eol).encode()
-    assert not [tag for tag in tags.scan(raw) if tag.name == "#needs-fix"]
-    assert not [tag for tag in tags.scan(raw, b"#needs-") if tag.name == "#needs-fix"]
+    assert not [tag for tag in scan_tags(raw) if tag.name == "#needs-fix"]
+    assert not [tag for tag in scan_tags(raw, b"#needs-") if tag.name == "#needs-fix"]
 
 
 @pytest.mark.parametrize(
@@ -59,15 +70,15 @@ def test_inert(text: str, eol: str) -> None:
     ],
 )  # fmt: skip
 def test_stage_and_kind(name: str, stage: str, kind: str) -> None:
-    assert (tags.stage(name), tags.kind(name)) == (stage, kind)
-    assert tags.is_tag(name)
+    assert (stage_of_tag(name), kind_of_tag(name)) == (stage, kind)
+    assert is_tag(name)
 
 
 @pytest.mark.parametrize(
     "name", ["", "#", "needs-fix", "#1", "#needs-", "#needs-fix ", "#a b", "#a#b", "#a,#b", "#-a", "#a\n"]
 )
 def test_no_tag(name: str) -> None:
-    assert not tags.is_tag(name)
+    assert not is_tag(name)
 
 
 @pytest.mark.parametrize(
@@ -81,42 +92,42 @@ def test_no_tag(name: str) -> None:
 )  # fmt: skip
 def test_weights(line: str, weights: tuple[int, str]) -> None:
     raw = line.encode()
-    tag = next(tag for tag in tags.scan(raw) if tag.name == "#needs-fix")
-    assert tags.weights(raw, tag) == weights
+    tag = next(tag for tag in scan_tags(raw) if tag.name == "#needs-fix")
+    assert item_weights(raw, tag) == weights
 
 
 def test_the_id_is_part_of_the_span_and_moves_with_it() -> None:
     raw = b"- do it #delegated-fix <!--overhand:worker-20261115-191500--> #P1\r\n"
-    tag = tags.scan(raw)[0]
+    tag = scan_tags(raw)[0]
     assert (tag.task, raw[tag.end : tag.span_end]) == (
         "worker-20261115-191500",
         b" <!--overhand:worker-20261115-191500-->",
     )
-    claimed = tags.applied(raw, tags.swapped(raw, tag, "#claimed-fix"))
+    claimed = tags.applied(raw, patch_swapping_tag(raw, tag, "#claimed-fix"))
     assert claimed == raw.replace(b"#delegated-fix", b"#claimed-fix")
-    other = tags.applied(raw, tags.swapped(raw, tag, "#needs-fix", None))
+    other = tags.applied(raw, patch_swapping_tag(raw, tag, "#needs-fix", None))
     assert other == b"- do it #needs-fix #P1\r\n"
     assert (
-        tags.applied(raw, tags.swapped(raw, tag, "#next-fix", "w-2"))
+        tags.applied(raw, patch_swapping_tag(raw, tag, "#next-fix", "w-2"))
         == b"- do it #next-fix <!--overhand:w-2--> #P1\r\n"
     )
-    assert {tags.digest(text, tags.scan(text)[0]) for text in (raw, claimed, other)} == {
-        tags.digest(b"-  do it #needs-fix", tags.scan(b"-  do it #needs-fix")[0])
+    assert {item_digest(text, scan_tags(text)[0]) for text in (raw, claimed, other)} == {
+        item_digest(b"-  do it #needs-fix", scan_tags(b"-  do it #needs-fix")[0])
     }
     with pytest.raises(ValueError, match="does not stand"):
-        tags.swapped(b"x" + raw, tag, "#done-fix")
+        patch_swapping_tag(b"x" + raw, tag, "#done-fix")
 
 
 @pytest.mark.parametrize("behind", ["<!-- overhand:w-1 -->", "<!--overhand:w-1-->", "\t<!--overhand: w-1-->"])
 def test_an_id_that_a_formatter_has_moved(behind: str) -> None:
-    assert tags.scan(f"#needs-fix {behind}".encode())[0].task == "w-1"
+    assert scan_tags(f"#needs-fix {behind}".encode())[0].task == "w-1"
 
 
 @pytest.mark.parametrize(
     "behind", ["<!--other:w-1-->", "x <!--overhand:w-1-->", "\n<!--overhand:w-1-->", "<!--overhand:-->"]
 )
 def test_no_id(behind: str) -> None:
-    assert tags.scan(f"#needs-fix {behind}".encode())[0].task == ""
+    assert scan_tags(f"#needs-fix {behind}".encode())[0].task == ""
 
 
 @pytest.mark.parametrize(
@@ -149,10 +160,10 @@ def test_no_id(behind: str) -> None:
     ],
 )
 def test_added(before: str, after: str | None) -> None:
-    patch = tags.added(before.encode(), "#x")
+    patch = patch_adding_tag(before.encode(), "#x")
     assert (None if patch is None else tags.applied(before.encode(), patch).decode()) == after
     if after is not None:
-        assert next(tag.on_tags_line for tag in tags.scan(after.encode()) if tag.name == "#x") is True
+        assert next(tag.on_tags_line for tag in scan_tags(after.encode()) if tag.name == "#x") is True
 
 
 @pytest.mark.parametrize(
@@ -172,13 +183,13 @@ def test_added(before: str, after: str | None) -> None:
 )
 def test_removed(before: str, after: str) -> None:
     raw = before.encode()
-    patch = together(raw, *tags.removed(raw, "#x"))
+    patch = merge_patches(raw, *patches_removing_tag(raw, "#x"))
     assert (raw if patch is None else tags.applied(raw, patch)).decode() == after
 
 
 def test_removed_from_one_line() -> None:
     raw = b"a #x\nb #x\nc #x"
-    assert tags.removed(raw, "#x", 2) == [(6, 9, b"")]
+    assert patches_removing_tag(raw, "#x", 2) == [(6, 9, b"")]
 
 
 PIECES = [
@@ -196,17 +207,17 @@ hostile = st.lists(st.sampled_from(PIECES), max_size=30).map(b"".join)
 @example(b"#needs-fix <!--overhand:w-1-->#needs-fix")
 def test_edits_change_nothing_else(raw: bytes) -> None:
     """Any bytes: no error, spans in order, and every edit is one replaced span that reads back as meant."""
-    found = tags.scan(raw)
+    found = scan_tags(raw)
     at = 0
     for tag in found:
         assert at <= tag.start < tag.end <= tag.span_end <= len(raw)
         assert raw[tag.start : tag.end].decode() == tag.name
         at = tag.span_end
-        after = tags.applied(raw, tags.swapped(raw, tag, "#claimed-zz"))
+        after = tags.applied(raw, patch_swapping_tag(raw, tag, "#claimed-zz"))
         assert after == raw[: tag.start] + b"#claimed-zz" + raw[tag.end :]
-        again = [(one.name, one.task) for one in tags.scan(after)]
+        again = [(one.name, one.task) for one in scan_tags(after)]
         assert again == [("#claimed-zz" if one is tag else one.name, one.task) for one in found]
-    narrow = tags.scan(raw, b"#needs-")
+    narrow = scan_tags(raw, b"#needs-")
     assert [repr(tag) for tag in found if tag.name.startswith("#needs-")] == [repr(tag) for tag in narrow]
 
 
@@ -215,15 +226,15 @@ def test_edits_change_nothing_else(raw: bytes) -> None:
 @example(b"`\n**Tags**:\n`")
 @example(b"# T\n`\n**Tags**: #a\n`\n")
 def test_added_then_removed(raw: bytes) -> None:
-    patch = tags.added(raw, "#zz")
+    patch = patch_adding_tag(raw, "#zz")
     assert patch is not None
     assert patch[0] == patch[1]
     new = tags.applied(raw, patch)
-    assert [tag.on_tags_line for tag in tags.scan(new) if tag.name == "#zz"] == [True]
-    assert tags.added(new, "#zz") is None
-    back = together(new, *tags.removed(new, "#zz"))
+    assert [tag.on_tags_line for tag in scan_tags(new) if tag.name == "#zz"] == [True]
+    assert patch_adding_tag(new, "#zz") is None
+    back = merge_patches(new, *patches_removing_tag(new, "#zz"))
     assert back is not None
-    assert not [tag for tag in tags.scan(tags.applied(new, back)) if tag.name == "#zz"]
+    assert not [tag for tag in scan_tags(tags.applied(new, back)) if tag.name == "#zz"]
 
 
 @pytest.mark.parametrize(
@@ -239,5 +250,5 @@ def test_added_then_removed(raw: bytes) -> None:
 def test_hostile_files_take_linear_time(piece: bytes) -> None:
     """With work for every pair of pieces this would not end before the time of the tests is over."""
     raw = b"#x\n" + piece * (300_000 // len(piece))
-    assert tags.scan(raw)[0].name == "#x"
-    assert tags.scan(raw, b"#x")[0].name == "#x"
+    assert scan_tags(raw)[0].name == "#x"
+    assert scan_tags(raw, b"#x")[0].name == "#x"

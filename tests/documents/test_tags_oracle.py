@@ -15,7 +15,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from overhand.documents import tags
+from overhand.documents import scan_tags
 
 ORACLE = MarkdownIt("commonmark", {"maxNesting": 100})
 
@@ -99,7 +99,7 @@ def test_mentions_are_what_the_oracle_hides(document: str) -> None:
     assume(not QUOTED.search(document))
     assume(not ((NESTED.search(document) or SHIFTED.search(document)) and INDENTED.search(document)))
     text = numbered(document)
-    found = {tag.name for tag in tags.scan(text.encode())}
+    found = {tag.name for tag in scan_tags(text.encode())}
     shown, hidden = said(text)
     assert shown - found == set()
     assert hidden & found == set()

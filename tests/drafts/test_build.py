@@ -10,18 +10,14 @@ from hypothesis import strategies as st
 
 from overhand import Project
 from overhand.agents import Agent
-from overhand.documents import handoff as handoffs
-from overhand.drafts.build import Brief, Draft, build
-from overhand.drafts.words import from_words
+from overhand.documents import Deliverable, Handoff, parse_handoff
+from overhand.drafts import Brief, Draft, brief_from_words, build_draft
 from overhand.errors import BadInput, OverhandError, Refused
-from overhand.items import approve
-from overhand.items import item as places
-from overhand.plans import node_task
-from overhand.plans.model import Node, Plan
-from overhand.policy import config, trust
-from overhand.policy.caller import Caller
-from overhand.record.events import Created, fold
-from overhand.record.store import Store
+from overhand.items import approve, items_in_file
+from overhand.plans import Plan, node_task
+from overhand.plans.model import Node
+from overhand.policy import Caller, load_config, seal_task
+from overhand.record import Created, Store, fold
 
 if TYPE_CHECKING:
     from overhand.testing.project import ProjectDir
@@ -51,22 +47,22 @@ def test_words_items_and_nodes_that_ask_for_the_same_make_the_same_task(
     overhand_project: ProjectDir, title: str, kind: str, agent: Agent, number: int
 ) -> None:
     overhand_project.config(SETTINGS)
-    store, known = Store(str(overhand_project.path)), config.load(str(overhand_project.path))
+    store, known = Store(str(overhand_project.path)), load_config(str(overhand_project.path))
     note = overhand_project.path / "notes.md"
     note.write_text(f"# Notes\n\n- {title} #needs-{kind} #P{number}\n")
-    (place,) = places.look(store.root, "notes.md")
+    (place,) = items_in_file(store.root, "notes.md")
     node = Node("n", "worker", task=title, kind=kind, priority=f"P{number}")
     plan = Plan(task="", nodes={"n": node})
     like = fold("plan", [Created(v=1, task="plan", handle=1, path=("user", "plan"), level="full").line])
     defaults = node_task.node_defaults(store, known, plan, like, "", find=lambda _: agent, hint="none")
 
     def built(brief: Brief) -> dict[str, Any]:
-        made = build(brief, agent, Caller(), store, known)
-        assert made.handoff == handoffs.parse(made.task.handoff)
-        assert made.task.created["seal"] == trust.seal(made.task.created)
+        made = build_draft(brief, agent, Caller(), store, known)
+        assert made.handoff == parse_handoff(made.task.handoff)
+        assert made.task.created["seal"] == seal_task(made.task.created)
         return {name: value for name, value in made.task.created.items() if name not in APART}
 
-    by_words = built(from_words({"title": title, "kind": kind, "priority": f"P{number}"}))
+    by_words = built(brief_from_words({"title": title, "kind": kind, "priority": f"P{number}"}))
     by_item = built(approve.brief_of(store.root, known, place, {"path": place.path}))
     by_node = built(node_task.brief_of(defaults, node, {}, title))
     assert by_words == by_item == by_node
@@ -84,17 +80,17 @@ def test_each_task_of_a_batch_has_its_own_words(overhand_project: ProjectDir) ->
         assert [result.title for result in results] == ["One is to be done", "Two", "Three is to be done"]
         assert [result.kind for result in results] == [None, None, "review"]
         texts = [(project.root / str(result.json["folder"]) / "HANDOFF.md").read_text() for result in results]
-        assert [handoffs.parse(text).task for text in texts] == [one["title"] for one in wanted]
+        assert [parse_handoff(text).task for text in texts] == [one["title"] for one in wanted]
 
 
 def _built(project: ProjectDir, brief: Brief, who: Caller | None = None, **options: Any) -> Draft:
     agent = Agent("worker", "command", options=options)
     root = str(project.path)
-    return build(brief, agent, who or Caller(), Store(root), config.load(root))
+    return build_draft(brief, agent, who or Caller(), Store(root), load_config(root))
 
 
 def test_an_item_may_do_no_more_than_its_agent(overhand_project: ProjectDir) -> None:
-    handoff = handoffs.Handoff(task="Mend the roof of it", deliverables=(handoffs.Deliverable(path="roof.txt"),))
+    handoff = Handoff(task="Mend the roof of it", deliverables=(Deliverable(path="roof.txt"),))
     with pytest.raises(Refused, match="may only read"):
         _built(overhand_project, Brief(kind="fix", handoff=handoff, item={"path": "a.md"}), level="read")
     held = _built(overhand_project, Brief(handoff=handoff, level="full", item={"path": "a.md"}), level="work")
@@ -104,8 +100,8 @@ def test_an_item_may_do_no_more_than_its_agent(overhand_project: ProjectDir) -> 
 @pytest.mark.parametrize("timeout", [0, -1, 0.0, "0s", "soon", True, [1], float("nan"), 1e9])
 def test_a_time_that_is_none_is_refused_however_it_is_given(overhand_project: ProjectDir, timeout: object) -> None:
     with pytest.raises(OverhandError, match="--timeout"):
-        _built(overhand_project, from_words({"title": "Count the cats in the yard", "timeout": timeout}))
-    held = _built(overhand_project, from_words({"title": "Count the cats in the yard", "timeout": 90}))
+        _built(overhand_project, brief_from_words({"title": "Count the cats in the yard", "timeout": timeout}))
+    held = _built(overhand_project, brief_from_words({"title": "Count the cats in the yard", "timeout": 90}))
     assert held.task.created["timeout"] == 90.0
 
 
@@ -115,7 +111,7 @@ def test_a_prepared_folder_without_words_is_refused(overhand_project: ProjectDir
 
 
 def test_what_is_wrong_with_a_document_is_said_with_its_name(overhand_project: ProjectDir) -> None:
-    empty = Brief(handoff=handoffs.Handoff(task=""), name="a.md:3", fix="Write more.")
+    empty = Brief(handoff=Handoff(task=""), name="a.md:3", fix="Write more.")
     with pytest.raises(BadInput, match=r"^a\.md:3: The task is empty\.$") as refused:
         _built(overhand_project, empty)
     assert refused.value.hint == "Write more."

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand import Project
-from overhand.items import approve, typed
-from overhand.items import item as places
-from overhand.plans.model import Interface, Node, Plan
-from overhand.policy import config
-from overhand.record.store import Store
-from overhand.verbs import Session, control
-from overhand.verbs.delegate import delegate
+from overhand.items import approve_item, items_in_file, typed
+from overhand.plans import Plan
+from overhand.plans.model import Interface, Node
+from overhand.policy import load_config
+from overhand.record import Store
+from overhand.verbs import Session, delegate_task, run_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +114,7 @@ def yard(overhand_project: ProjectDir, monkeypatch: pytest.MonkeyPatch) -> Proje
         "notes": "n",
         "given.md": HANDOFF,
         "count.json": '{"type": "object", "required": ["cats"]}',
-        f"{config.load(str(project.path)).alerts}/ALERT_MIRROR.md": ALERT,
+        f"{load_config(str(project.path)).alerts}/ALERT_MIRROR.md": ALERT,
         "requests/FIX_REQUEST_MAP.md": REQUEST,
         "requests/RESEARCH_REQUEST_MAP.md": STUDY,
         "requests/FIX_REQUEST_DOOR.md": REQUEST.replace("#needs-fix", "#claimed-fix"),
@@ -134,7 +133,7 @@ def yard(overhand_project: ProjectDir, monkeypatch: pytest.MonkeyPatch) -> Proje
 def from_words(project: ProjectDir) -> dict[str, str]:
     session = Session(str(project.path), "test")
     return {
-        name: str(delegate(session, **{"agent": "worker", **words}, no_start=True).payload["task_id"])
+        name: str(delegate_task(session, **{"agent": "worker", **words}, no_start=True).payload["task_id"])
         for name, words in WORDS.items()
     }
 
@@ -162,12 +161,12 @@ def _done(task: Task) -> str:
 
 
 def from_items(project: ProjectDir) -> dict[str, str]:
-    store, settings = Store(str(project.path)), config.load(str(project.path))
+    store, settings = Store(str(project.path)), load_config(str(project.path))
     made = {}
     for path in ("requests/FIX_REQUEST_MAP.md", "requests/RESEARCH_REQUEST_MAP.md", "notes.md"):
-        (place,) = places.look(store.root, path)
-        made[path] = approve.approve(store, settings, place, BY).id
-    (place,) = places.look(store.root, "requests/FIX_REQUEST_DOOR.md")
+        (place,) = items_in_file(store.root, path)
+        made[path] = approve_item(store, settings, place, BY).id
+    (place,) = items_in_file(store.root, "requests/FIX_REQUEST_DOOR.md")
     made["claimed outside"] = typed.outside_claim(store, settings, place, BY)
     return made
 
@@ -218,9 +217,7 @@ def from_folder(project: ProjectDir) -> dict[str, str]:
     bare.mkdir()
     (bare / "HANDOFF.md").write_text("# Sort the bills by date\n\nAll of them.\n")
     session = Session(str(project.path), "test")
-    return {
-        path.name: str(control.run_again(session, str(path), wait=True).payload["task_id"]) for path in (folder, bare)
-    }
+    return {path.name: str(run_again(session, str(path), wait=True).payload["task_id"]) for path in (folder, bare)}
 
 
 @pytest.mark.parametrize("make", [from_words, from_functions, from_items, from_plan, from_folder])

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.documents.alert import Alert
-from overhand.documents.handoff import Handoff
-from overhand.drafts import alerts
+from overhand.documents import Alert, Handoff
+from overhand.drafts import raise_alert, resolve_alert, with_alerts
 from overhand.errors import BadInput, NotFound, Refused
-from overhand.policy.config import Config
+from overhand.policy import Config
 from support.warm import make_project
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def test_an_agent_may_raise_one_and_is_named(desk: ProjectDir) -> None:
 
 
 def test_the_same_title_twice_is_two_files(tmp_path: Path) -> None:
-    threads = [threading.Thread(target=alerts.raise_alert, args=(str(tmp_path), CONFIG, DOWN)) for _ in range(8)]
+    threads = [threading.Thread(target=raise_alert, args=(str(tmp_path), CONFIG, DOWN)) for _ in range(8)]
     for one in threads:
         one.start()
     for one in threads:
@@ -83,8 +82,8 @@ def test_the_same_title_twice_is_two_files(tmp_path: Path) -> None:
         *(f"ALERT_THE_TILE_SERVER_IS_DOWN_{n}.md" for n in range(2, 9)),
     ]
     with pytest.raises(BadInput, match="fits several"):
-        alerts.resolve(str(tmp_path), CONFIG, "tile", "over")
-    assert not alerts.resolve(str(tmp_path), CONFIG, f"alerts/{names[3]}", "over").alert.active
+        resolve_alert(str(tmp_path), CONFIG, "tile", "over")
+    assert not resolve_alert(str(tmp_path), CONFIG, f"alerts/{names[3]}", "over").alert.active
 
 
 def test_resolving_touches_nothing_else(tmp_path: Path) -> None:
@@ -92,28 +91,26 @@ def test_resolving_touches_nothing_else(tmp_path: Path) -> None:
     raw = b"\xef\xbb\xbf# Alert: Tiles\r\n\r\n**Tags**: #P1 #active-alert #S\r\n\r\n"
     raw += b"`#active-alert` \xff stays\r\n\r\n## Impact\r\nx"
     (tmp_path / "alerts/tiles.md").write_bytes(raw)
-    alerts.resolve(str(tmp_path), CONFIG, "tiles", "over")
+    resolve_alert(str(tmp_path), CONFIG, "tiles", "over")
     after = (tmp_path / "alerts/tiles.md").read_bytes()
     assert after == raw.replace(b"#P1 #active-alert", b"#P1 #done-alert") + b"\r\n\r\n## Resolved\r\n\r\nover\r\n"
     with pytest.raises(Refused, match="not in force"):
-        alerts.resolve(str(tmp_path), CONFIG, "tiles", "over")
+        resolve_alert(str(tmp_path), CONFIG, "tiles", "over")
     with pytest.raises(NotFound):
-        alerts.resolve(str(tmp_path), CONFIG, "roads", "over")
+        resolve_alert(str(tmp_path), CONFIG, "roads", "over")
 
 
 def test_what_is_told(tmp_path: Path) -> None:
     root = str(tmp_path)
     task = Handoff("Draw the map")
-    assert alerts.told(root, CONFIG, task) is task
+    assert with_alerts(root, CONFIG, task) is task
     (tmp_path / "alerts").mkdir()
     (tmp_path / "alerts/notes.md").write_text("# Notes\n\nThe tag is called `#active-alert`.\n")
     (tmp_path / "alerts/broken.md").symlink_to("nowhere")
-    assert alerts.told(root, CONFIG, task) is task
+    assert with_alerts(root, CONFIG, task) is task
     for number in range(12):
-        alerts.raise_alert(
-            root, CONFIG, replace(DOWN, title=f"Alert {number:02}", workaround="wait\n## now " + "x" * 999)
-        )
-    shown = alerts.told(root, CONFIG, task).context.split("\n")
+        raise_alert(root, CONFIG, replace(DOWN, title=f"Alert {number:02}", workaround="wait\n## now " + "x" * 999))
+    shown = with_alerts(root, CONFIG, task).context.split("\n")
     assert len(shown) == 12
     assert shown[1].startswith("- **Alert 00**: wait ## now xxx")
     assert max(map(len, shown)) < 400

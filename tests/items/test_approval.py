@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.items import typed, unrecorded
-from overhand.record.task import Item
-from overhand.runs import run
+from overhand.items import handle_changed_file, remember_tags, unrecorded_tags
+from overhand.record import Item
+from overhand.runs import settle_run, start_run
 from support.items import AT, BY, INLINE, NOTES, REQUEST
 from support.scene import until
 
@@ -66,7 +66,7 @@ def test_a_run_cannot_approve_while_its_parent_ends(house: House) -> None:
 
 def test_a_process_whose_first_thread_has_ended_is_still_an_ancestor() -> None:
     """It looks like a zombie, and could otherwise hide the run above it."""
-    ask = "import os; from overhand.system import processes; print(*processes.ancestors(os.getpid()))"
+    ask = "import os; from overhand.system import processes; print(*processes.ancestors_of(os.getpid()))"
     code = f"""
 import ctypes, os, subprocess, sys, threading
 
@@ -138,7 +138,7 @@ def alive(house: House) -> Iterator[str]:
     """A run of something else that is alive."""
     house.waiting_worker()
     task = house.accepted()
-    assert run.start(house.work, task)
+    assert start_run(house.work, task)
     house.appears("up")
     yield task
     house.let_go()
@@ -149,7 +149,7 @@ TYPED = REQUEST.replace("#needs-fix", "#delegated-fix")
 
 
 def heed(house: House) -> list[str]:
-    return typed.heed(house.store, house.work.config, AT, BY)
+    return handle_changed_file(house.store, house.work.config, AT, BY)
 
 
 def test_a_typed_approval_is_a_persons_while_no_run_was_alive(house: House) -> None:
@@ -183,12 +183,12 @@ def test_it_waits_on_when_that_run_has_ended(house: House, alive: str) -> None:
     heed(house)
     house.let_go()
     house.agent_ended(alive)
-    run.settle(house.work, alive)
-    unrecorded.remember(house.store, 4e9)  # everything was looked at long after its end
+    settle_run(house.work, alive)
+    remember_tags(house.store, 4e9)  # everything was looked at long after its end
     assert heed(house) == []
     task = house.prepared()
     assert house.tags() == [("#delegated-fix", task)]
-    assert f"{AT}#fix" not in unrecorded.waiting(house.store)
+    assert f"{AT}#fix" not in unrecorded_tags(house.store)
 
 
 def test_a_run_that_has_ended_since_the_last_look_counts_too(house: House, alive: str) -> None:
@@ -196,7 +196,7 @@ def test_a_run_that_has_ended_since_the_last_look_counts_too(house: House, alive
     house.write(AT, TYPED)
     house.let_go()
     house.agent_ended(alive)
-    run.settle(house.work, alive)
+    settle_run(house.work, alive)
     assert heed(house) == []
     assert house.items() == []
 
@@ -204,8 +204,8 @@ def test_a_run_that_has_ended_since_the_last_look_counts_too(house: House, alive
 def test_a_run_that_ended_before_the_last_look_does_not(house: House, alive: str) -> None:
     house.let_go()
     house.agent_ended(alive)
-    run.settle(house.work, alive)
-    unrecorded.remember(house.store, 4e9)
+    settle_run(house.work, alive)
+    remember_tags(house.store, 4e9)
     house.write(AT, TYPED)
     assert len(heed(house)) == 1
 
@@ -258,7 +258,7 @@ def test_inline_and_needs_are_never_taken(house: House) -> None:
     house.trusted()
     house.write("notes.md", NOTES.replace("#needs-", "#delegated-"))
     house.write()
-    assert typed.heed(house.store, house.work.config, "notes.md", BY) == []
+    assert handle_changed_file(house.store, house.work.config, "notes.md", BY) == []
     assert heed(house) == []
     assert house.items() == []
 
@@ -295,7 +295,7 @@ def test_a_claim_that_cannot_be_recorded_is_told_once(house: House) -> None:
         heed(house)
     assert house.read() == before
     assert len(house.store.tasks()) <= 2
-    assert (house.items(), len(unrecorded.waiting(house.store))) == ([], 1)
+    assert (house.items(), len(unrecorded_tags(house.store))) == ([], 1)
 
 
 def test_what_cannot_be_approved_as_it_is_typed_waits(house: House) -> None:

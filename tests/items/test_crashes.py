@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.items import approve
-from overhand.runs import finish, run
+from overhand.items import reconcile_items
+from overhand.runs import finish_run, settle_run, start_run
 from support.items import AT, BY, INLINE, NOTES, REQUEST
 from support.scene import until
 from support.soak import lots
@@ -57,7 +57,7 @@ def at_every_point(
 
 def carried_on(house: House, item: str) -> str:
     """Whoever comes next finishes it; what was not recorded yet is approved again."""
-    approve.reconcile(house.store, BY)
+    reconcile_items(house.store, BY)
     task = house.items()[0] if house.items() else house.prepared(item)
     assert house.items() == [task]
     assert [event["e"] for event in house.events(task)] == ["created", "tagged", "accepted"]
@@ -101,8 +101,8 @@ def test_promote(house: House, lot: int) -> None:
 
 def closed(house: House, task: str) -> None:
     """Judged once, told once, by whoever comes next."""
-    run.settle(house.work, task)
-    finish.finish(house.work, task)
+    settle_run(house.work, task)
+    finish_run(house.work, task)
     assert (house.state(task).status, house.starts(task)) == ("completed", 1)
     assert house.plain() == DONE
     assert [e["stage"] for e in house.events(task, "tagged")][-2:] == ["claimed", "done"]
@@ -119,10 +119,10 @@ def test_claim(house: House, lot: int) -> None:
 
     def after(one: House) -> None:
         (task,) = one.items()
-        state = run.settle(one.work, task)
+        state = settle_run(one.work, task)
         if state.queued:
             assert one.starts(task) == 0
-            assert run.start(one.work, task)
+            assert start_run(one.work, task)
         assert one.tag() == "#claimed-fix", "claimed before any work"
         one.agent_ended(task)
         closed(one, task)
@@ -137,7 +137,7 @@ def test_done(house: House, lot: int) -> None:
     def before(one: House) -> str:
         one.write()
         task = one.prepared()
-        assert run.start(one.work, task)
+        assert start_run(one.work, task)
         one.agent_ended(task)
         return task
 
@@ -158,15 +158,15 @@ def test_step_back(house: House, lot: int) -> None:
         one.trusted()
         one.write()
         task = one.prepared()
-        assert run.start(one.work, task)
+        assert start_run(one.work, task)
         one.agent_ended(task)
         return task
 
     def after(one: House) -> None:
         assert ("## Recovery" in one.read()) == (one.tag() == "#needs-fix"), "one edit"
         (task,) = one.items()
-        run.settle(one.work, task)
-        finish.finish(one.work, task)
+        settle_run(one.work, task)
+        finish_run(one.work, task)
         assert (one.tag(), one.state(task).status) == ("#needs-fix", "failed")
         assert one.read().count("**Prior Session**") == 1
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overhand.documents import tags
+from overhand.documents import scan_tags
 from overhand.errors import NotFound
-from overhand.items import find
+from overhand.items import find, is_text, search_tags
 
 ITEM = "# T\n**Tags**: #needs-fix #P1\n\n- x #needs-docs\n`#needs-fix`\n"
 RIPGREP = shutil.which("rg", path=f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")  # a dev dependency
@@ -51,13 +51,13 @@ def write(root: Path, name: str, text: str | bytes = ITEM) -> None:
 
 
 def found(where: str = ".", pattern: str = "#needs-*", *, all: bool = False) -> list[str]:
-    return [path for path, _, _ in find.search(where, pattern, all=all)]
+    return [path for path, _, _ in search_tags(where, pattern, all=all)]
 
 
 def test_the_tags_in_order_of_their_paths(tree: Path) -> None:
     for name in ("b.md", "a/c.md", "a.md", "a-b.md", "z/y/x.md", "not.txt", "no.mdx"):
         write(tree, name)
-    hits = find.search(".", "#needs-*")
+    hits = search_tags(".", "#needs-*")
     assert [path for path, _, _ in hits] == ["a/c.md", "a-b.md", "a.md", "b.md", "z/y/x.md"]
     assert [(tag.name, tag.line, tag.on_tags_line) for tag in hits[0][2]] == [
         ("#needs-fix", 2, True),
@@ -76,7 +76,7 @@ def test_the_tags_in_order_of_their_paths(tree: Path) -> None:
 )  # fmt: skip
 def test_patterns(tree: Path, pattern: str, names: list[str]) -> None:
     write(tree, "a.md")
-    assert [tag.name for _, _, tags in find.search(".", pattern) for tag in tags] == names
+    assert [tag.name for _, _, tags in search_tags(".", pattern) for tag in tags] == names
 
 
 ODD = [
@@ -94,10 +94,10 @@ def test_odd_files_are_found_as_a_scan_of_each_finds_them(tree: Path, pattern: s
     want: dict[str, list[tuple[str, int]]] = {}
     for number, raw in enumerate(ODD):
         write(tree, path := f"d{number % 3}/{number}.md", raw)
-        fits = [(tag.name, tag.line) for tag in tags.scan(raw) if fnmatchcase(tag.name, pattern)]
-        if fits and find.is_text(raw):
+        fits = [(tag.name, tag.line) for tag in scan_tags(raw) if fnmatchcase(tag.name, pattern)]
+        if fits and is_text(raw):
             want[path] = fits
-    hits = find.search(".", pattern)
+    hits = search_tags(".", pattern)
     assert {path: [(tag.name, tag.line) for tag in found] for path, _, found in hits} == want
 
 
@@ -117,8 +117,8 @@ def test_a_file_that_changes_under_ripgrep_is_read_again(
     write(root, "a.md", b"a\n#needs-fix c\n\n#needs-docs")
     monkeypatch.chdir(root)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    names = [tag.name for _, _, found in find.search(".", "#needs-*") for tag in found]
-    assert names == [tag.name for tag in tags.scan(new)]
+    names = [tag.name for _, _, found in search_tags(".", "#needs-*") for tag in found]
+    assert names == [tag.name for tag in scan_tags(new)]
 
 
 def test_gitignore_at_every_level(tree: Path) -> None:
@@ -166,7 +166,7 @@ def test_hidden_folders_links_and_what_is_ours_are_left_out(tree: Path) -> None:
     assert found(".obsidian") == [".obsidian/a.md"]
     assert found("link.md") == ["link.md"]
     said: list[str] = []
-    assert find.search(".agent-workspaces", "#needs-*", warn=said.append) == []
+    assert search_tags(".agent-workspaces", "#needs-*", warn=said.append) == []
     assert "not searched" in said[0]
 
 
@@ -175,7 +175,7 @@ def test_what_is_not_text_is_told(tree: Path) -> None:
     write(tree, "picture.md", b"\x89PNG\r\n\0\0 #needs-fix \xff")
     write(tree, "late.md", b"x" * 9000 + b"\n#needs-fix \0\xff\n")
     said: list[str] = []
-    assert [path for path, _, _ in find.search(".", "#needs-*", warn=said.append)] == ["a.md", "late.md"]
+    assert [path for path, _, _ in search_tags(".", "#needs-*", warn=said.append)] == ["a.md", "late.md"]
     assert said == ["picture.md is not text; it was not searched."]
 
 
@@ -193,7 +193,8 @@ def test_what_cannot_be_read_is_told(tree: Path, monkeypatch: pytest.MonkeyPatch
         (root / "closed").chmod(0)
         code = (
             "import os, overhand.documents.tags; from overhand.items import find; said = []; "
-            "os.setuid(65534); print([hit[0] for hit in find.search('.', '#needs-*', warn=said.append)], sorted(said))"
+            "os.setuid(65534); found = find.search_tags('.', '#needs-*', warn=said.append); "
+            "print([hit[0] for hit in found], sorted(said))"
         )
         told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
         monkeypatch.chdir(tree)
@@ -212,7 +213,7 @@ def test_what_is_gone_meanwhile_is_no_news(tmp_path: Path, monkeypatch: pytest.M
     for script in ("printf './gone.md\\0'", f"echo '{lost}' >&2\nexit 2"):
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-        assert (find.search(".", "#needs-*", warn=said.append), said) == ([], [])
+        assert (search_tags(".", "#needs-*", warn=said.append), said) == ([], [])
 
 
 def test_strange_names(tree: Path) -> None:
@@ -224,7 +225,7 @@ def test_strange_names(tree: Path) -> None:
 
 def test_absent(tree: Path) -> None:
     with pytest.raises(NotFound, match="no file or folder nope"):
-        find.search("nope", "#x")
+        search_tags("nope", "#x")
     assert found() == []
 
 

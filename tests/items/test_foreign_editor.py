@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.errors import Busy, NotFound
-from overhand.items import approve, typed
-from overhand.runs import finish, run
+from overhand.items import handle_changed_file, reconcile_items
+from overhand.runs import finish_run, settle_run, start_run
 from support.items import AT, BY
 from support.scene import until
 
@@ -67,13 +67,13 @@ def test_one_run_and_no_line_lost(house: House, how: str) -> None:
     editor = Editor(file, how)
     editor.start()
     try:
-        patiently(lambda: (approve.reconcile(one.store, BY) and one.items()) or one.prepared())
-        approve.reconcile(one.store, BY)
+        patiently(lambda: (reconcile_items(one.store, BY) and one.items()) or one.prepared())
+        reconcile_items(one.store, BY)
         (task,) = one.items()
-        patiently(lambda: one.state(task).runs or run.start(one.work, task))
+        patiently(lambda: one.state(task).runs or start_run(one.work, task))
         one.agent_ended(task)
-        patiently(lambda: run.settle(one.work, task))
-        finish.finish(one.work, task)
+        patiently(lambda: settle_run(one.work, task))
+        finish_run(one.work, task)
         patiently(lambda: one.show(task))
         until(lambda: editor.lines > 50, "some lines of the editor")
     finally:
@@ -99,13 +99,13 @@ def test_what_is_half_written_is_not_taken_for_gone(house: House) -> None:
     with (one.path / AT).open("w") as file:
         for do in (
             lambda: one.show(task),
-            lambda: run.start(one.work, task),
-            lambda: typed.heed(one.store, one.work.config, AT, BY),
+            lambda: start_run(one.work, task),
+            lambda: handle_changed_file(one.store, one.work.config, AT, BY),
             one.prepared,
         ):
             with pytest.raises(Busy, match="written by another process"):
                 do()
         file.write(text)
     assert (one.state(task).status, one.state(task).queued) == (None, True)
-    assert run.start(one.work, task)
+    assert start_run(one.work, task)
     one.agent_ended(task)

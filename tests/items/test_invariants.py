@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from overhand.items import typed
+from overhand.items import handle_changed_file
 from support.items import AT, BY, NOTES, REQUEST
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def test_inv_needs_is_staging(house: House) -> None:
     house.write("notes.md", NOTES)
     house.judged(house.delegate("something else"))
     for path in (AT, "notes.md"):
-        assert typed.heed(house.store, house.work.config, path, BY) == []
+        assert handle_changed_file(house.store, house.work.config, path, BY) == []
     house.json("item", "list")
     assert (house.items(), house.read(), house.read("notes.md")) == ([], REQUEST, NOTES)
 
@@ -43,7 +43,7 @@ def test_inv_next_is_immediate(house: House) -> None:
     house.write()
     task = house.approve(f"{AT}#fix", "--next")
     house.judged(house.delegate("something else"))
-    assert typed.heed(house.store, house.work.config, AT, BY) == [task]
+    assert handle_changed_file(house.store, house.work.config, AT, BY) == [task]
     house.json("list")
     assert (house.starts(task), house.tag(), house.state(task).queued) == (0, "#next-fix", False)
     assert house.json("item", "next", "fix")["status"] == "completed"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.documents.tags import STAGES
-from overhand.items import stages, sync
-from overhand.record.events import fold
+from overhand.documents import TAG_STAGES
+from overhand.items import DISMISSED, is_tag_behind, stages, sync, wanted_stage
+from overhand.record import fold
 from overhand.words import STATUSES
 
 ALLOWED = {
@@ -24,7 +24,7 @@ ALLOWED = {
     ("run", "next", "claimed"),
     *(("overhand", "claimed", to) for to in ("done", "delegated", "next", "needs")),
 }
-STEPS = [*product(("person", "run", "overhand"), STAGES, (*STAGES, "dismissed"))]
+STEPS = [*product(("person", "run", "overhand"), TAG_STAGES, (*TAG_STAGES, "dismissed"))]
 
 
 @pytest.mark.parametrize(("who", "now", "to"), STEPS, ids="-".join)
@@ -52,8 +52,8 @@ EVENTS: list[dict[str, Any]] = [
     *({"e": name, "run": run} for name in ("run.created", "run.started", "run.ended", "requeued") for run in RUNS),
     *({"e": "run.ended", "run": run, "never_began": True} for run in RUNS),
     *({"e": "judged", "run": run, "status": status} for run in (*RUNS, None) for status in STATUSES),
-    *({"e": "staged", "stage": stage} for stage in (*STAGES[2:], sync.GONE)),
-    *({"e": "tagged", "stage": stage, "path": "x.md", "run": ""} for stage in STAGES),
+    *({"e": "staged", "stage": stage} for stage in (*TAG_STAGES[2:], DISMISSED)),
+    *({"e": "tagged", "stage": stage, "path": "x.md", "run": ""} for stage in TAG_STAGES),
 ]
 CREATED = {"e": "created", "item": {"path": "x.md", "kind": "fix", "stage": "delegated"}}
 
@@ -73,8 +73,8 @@ def sound(events: list[dict[str, Any]]) -> bool:
 def test_what_a_log_says_of_the_tag(events: list[dict[str, Any]]) -> None:
     stamped = [{**event, "t": f"2026-11-16T00:00:{n:02d}.000Z"} for n, event in enumerate([CREATED, *events])]
     task = fold("worker-20261116-000000", stamped)
-    stage = sync.wanted(task)
-    assert stage in (*STAGES, sync.GONE)
+    stage = wanted_stage(task)
+    assert stage in (*TAG_STAGES, DISMISSED)
     if task.staged:
         assert stage == task.staged.stage
     elif task.status is not None:
@@ -83,4 +83,4 @@ def test_what_a_log_says_of_the_tag(events: list[dict[str, Any]]) -> None:
         held = task.current_run is not None
         assert stage == "claimed" if held else stage in ("claimed", "delegated")
     tagged = {"e": "tagged", "stage": stage, "path": "x.md", "run": sync.outcome(task), "t": stamped[-1]["t"]}
-    assert not sync.owes(fold(task.id, [*stamped, tagged])), "once it is written, nothing is owed"
+    assert not is_tag_behind(fold(task.id, [*stamped, tagged])), "once it is written, nothing is owed"

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.errors import Refused
-from overhand.items import approve, item, sync, typed
-from overhand.policy.caller import Caller
-from overhand.record import log
-from overhand.record.events import Judged, Notice, Requeued, TagWritten
-from overhand.runs import finish, run
-from overhand.system import lock
+from overhand.items import PastItems, approve_item, handle_changed_file, is_tag_behind, resolve_item
+from overhand.policy import Caller
+from overhand.record import LOG_FILE, Judged, Notice, Requeued, TagWritten
+from overhand.runs import finish_run, settle_run, start_run
+from overhand.system import is_held
 from support.items import AT, BY, INLINE, NOTES, REQUEST
 from support.scene import QUICK, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from overhand.record.task import Task
+    from overhand.record import Task
     from support.items import House
 
 
@@ -36,7 +35,7 @@ def approved(house: House) -> str:
 @pytest.fixture
 def claimed(house: House, approved: str) -> Iterator[str]:
     """One whose run is alive."""
-    assert run.start(house.work, approved)
+    assert start_run(house.work, approved)
     house.appears("up")
     yield approved
     house.let_go()
@@ -46,15 +45,15 @@ def ended(house: House, task: str, told: Callable[[Task], None] = lambda _: None
     """It goes on to its end, without an OUTPUT.md, and is judged."""
     house.let_go()
     house.agent_ended(task)
-    run.settle(house.work, task)
-    finish.finish(house.work, task, told=told)
+    settle_run(house.work, task)
+    finish_run(house.work, task, told=told)
     assert house.state(task).status == "failed"
 
 
 def test_a_verdict_is_told_before_the_tag_can_show_it(house: House, claimed: str) -> None:
     """Whoever waits for the tag looks into the daemon's log next; who holds the task keeps everybody from the tag."""
-    path, told = f"{house.store.folder(claimed)}/{log.LOG}", list[object]()
-    ended(house, claimed, lambda task: told.append((task.status, house.tag(), lock.is_held(path))))
+    path, told = f"{house.store.folder(claimed)}/{LOG_FILE}", list[object]()
+    ended(house, claimed, lambda task: told.append((task.status, house.tag(), is_held(path))))
     assert (told, house.tag()) == ([("failed", "#claimed-fix", True)], "#needs-fix")
 
 
@@ -63,13 +62,13 @@ def test_a_person_who_puts_the_tag_back_withdraws_the_approval(house: House, app
     task = house.show(approved)
     assert (task.status, task.queued) == ("cancelled", False)
     assert "withdrawn" in task.summary
-    assert not run.start(house.work, approved)
+    assert not start_run(house.work, approved)
     assert house.tag() == "#needs-fix"
 
 
 def test_a_withdrawal_that_nobody_saw_is_heard_by_the_claim(house: House, approved: str) -> None:
     house.retag("#delegated-fix", "#needs-fix")
-    assert not run.start(house.work, approved)
+    assert not start_run(house.work, approved)
     assert (house.state(approved).status, house.state(approved).runs) == ("cancelled", [])
     assert "## Recovery" not in house.read()
 
@@ -80,13 +79,13 @@ def test_what_was_taken_away_before_it_ran_never_runs(house: House, approved: st
         house.retag(f"#delegated-fix <!--overhand:{approved}-->", "")
     else:
         (house.path / AT).unlink()
-    assert not run.start(house.work, approved)
+    assert not start_run(house.work, approved)
     assert house.state(approved).status == "cancelled"
 
 
 def test_a_typed_claim_before_the_first_run_is_an_outside_claim(house: House, approved: str) -> None:
     house.retag("#delegated-fix", "#claimed-fix")
-    assert not run.start(house.work, approved)
+    assert not start_run(house.work, approved)
     task = house.state(approved)
     assert (task.status, task.queued, house.tag()) == (None, False, "#claimed-fix")
     assert task.staged is not None
@@ -169,7 +168,7 @@ def test_an_id_without_a_record_never_runs(house: House) -> None:
     house.agent("worker", "output")
     house.trusted()
     house.write(AT, REQUEST.replace("#needs-fix", "#delegated-fix <!--overhand:worker-20200101-000000-->"))
-    assert typed.heed(house.store, house.work.config, AT, BY) == []
+    assert handle_changed_file(house.store, house.work.config, AT, BY) == []
     assert house.items() == []
     assert "not recorded here" in house.waits()[f"{AT}#fix"]
 
@@ -178,7 +177,7 @@ def test_an_ended_task_never_runs_again_because_of_its_tag(house: House, claimed
     ended(house, claimed)
     assert house.tag() == "#needs-fix"
     house.retag("#needs-fix", "#delegated-fix")
-    typed.heed(house.store, house.work.config, AT, BY)
+    handle_changed_file(house.store, house.work.config, AT, BY)
     assert (house.tag(), house.state(claimed).queued, house.starts(claimed)) == ("#needs-fix", False, 1)
     error = house.json("item", "approve", f"{AT}#fix", code=3)["error"]
     assert "judged failed" in error["message"]
@@ -197,7 +196,7 @@ def test_a_file_that_is_gone_leaves_the_record_as_it_is(house: House, claimed: s
     for _ in range(3):
         house.show(claimed)
     assert house.store.log_size(claimed) == size, "told once"
-    assert not sync.owes(task)
+    assert not is_tag_behind(task)
 
 
 def test_showing_what_is_right_already_writes_nothing(house: House, claimed: str) -> None:
@@ -212,7 +211,7 @@ def test_a_promoted_item_comes_back_from_an_older_branch(house: House) -> None:
     house.waiting_worker()
     house.write("notes.md", NOTES)
     task = house.prepared("notes.md:4#chores")
-    assert run.start(house.work, task)
+    assert start_run(house.work, task)
     house.appears("up")
     (house.path / INLINE).unlink()
     house.write("notes.md", NOTES)
@@ -248,10 +247,10 @@ def test_a_line_that_stands_there_twice_cannot_be_approved(house: House) -> None
 def test_what_changed_since_it_was_seen_is_not_approved(house: House) -> None:
     house.trusted()
     house.write("notes.md", NOTES)
-    place = item.resolve(str(house.path), str(house.path), "notes.md:4#chores")
+    place = resolve_item(str(house.path), str(house.path), "notes.md:4#chores")
     house.write("notes.md", NOTES.replace("repair the clock", "melt the clock"))
     with pytest.raises(Refused, match="has changed since you saw it"):
-        approve.approve(house.store, house.work.config, place, Caller().by("test"))
+        approve_item(house.store, house.work.config, place, Caller().by("test"))
     assert house.items() == []
 
 
@@ -259,7 +258,7 @@ def test_what_is_queued_again_goes_back_to_the_approved_stage_with_the_reason(ho
     """`requeued` in the log, then one edit: the entry under Recovery and the swap; shown twice, written once."""
     house.let_go()
     house.agent_ended(claimed)
-    run.settle(house.work, claimed)
+    settle_run(house.work, claimed)
     (ended_run,) = house.state(claimed).runs
     with house.store.lock(claimed, BY) as locked:
         judged = Judged(run=ended_run.id, status="failed", summary="It was lost.")
@@ -278,13 +277,13 @@ def test_a_document_that_changed_since_it_was_read_is_not_approved(house: House)
     """Of an item of the Tags line a person approves the whole document; other tags in it may change."""
     house.trusted()
     house.write(AT, REQUEST + "\n- also #needs-chores\n")
-    place = item.resolve(str(house.path), str(house.path), f"{AT}#fix")
+    place = resolve_item(str(house.path), str(house.path), f"{AT}#fix")
     house.retag("one zooms in", "one breathes")
     with pytest.raises(Refused, match="has changed since you saw it"):
-        approve.approve(house.store, house.work.config, place, Caller().by("test"), shown=True)
+        approve_item(house.store, house.work.config, place, Caller().by("test"), shown=True)
     house.retag("one breathes", "one zooms in")
     house.retag("#needs-chores", "#P3")
-    approve.approve(house.store, house.work.config, place, Caller().by("test"), shown=True)
+    approve_item(house.store, house.work.config, place, Caller().by("test"), shown=True)
     assert house.tags()[0][0] == "#delegated-fix"
 
 
@@ -340,7 +339,7 @@ def done(house: House) -> str:
 def test_an_old_text_at_needs_is_known_by_its_record(house: House, done: str) -> None:
     handle = house.state(done).handle
     house.write(AT, REQUEST + "One more line.\n")
-    assert typed.heed(house.store, house.work.config, AT, BY) == []
+    assert handle_changed_file(house.store, house.work.config, AT, BY) == []
     assert house.tags() == [("#needs-fix", "")]
     assert house.waits()[f"{AT}#fix"].startswith(f"was task {handle}, completed")
     assert house.json("item", "approve", "--all")["approved"] == []
@@ -357,7 +356,7 @@ def test_where_an_item_was_is_known_however_long_its_log_is(house: House, done: 
         locked.append(*(Notice(text=f"{number} {'x' * 900}") for number in range(80)))
         locked.append(TagWritten(stage="done", path="moved.md"))
     assert len((house.path / ".agent-workspaces" / done / "log.jsonl").read_bytes()) > 1 << 16
-    past = item.Past(house.store)
+    past = PastItems(house.store)
     assert [past.names(path) for path in (AT, "moved.md", "other.md")] == [True, True, False]
 
 
@@ -370,7 +369,7 @@ def test_many_at_once_take_an_old_text_only_again(house: House, done: str) -> No
 
 def test_the_very_text_that_was_approved_is_put_right(house: House, done: str) -> None:
     house.write()
-    assert typed.heed(house.store, house.work.config, AT, BY) == [done]
+    assert handle_changed_file(house.store, house.work.config, AT, BY) == [done]
     assert house.tags() == [("#done-fix", done)]
     assert "## Response" in house.read()
 
@@ -393,12 +392,12 @@ def test_what_was_dismissed_may_be_noted_anew(house: House, done: str) -> None:
     house.json("item", "needs", f"{AT}#fix")
     house.json("item", "dismiss", f"{AT}#fix")
     house.write()
-    assert typed.heed(house.store, house.work.config, AT, BY) == []
+    assert handle_changed_file(house.store, house.work.config, AT, BY) == []
     assert (house.waits(), house.items()) == ({f"{AT}#fix": "approval"}, [done])
 
 
 def test_an_old_text_before_the_first_run_withdraws_the_approval(house: House, approved: str) -> None:
     house.write()
     assert house.waits()[f"{AT}#fix"] == "approval"
-    assert not run.start(house.work, approved)
+    assert not start_run(house.work, approved)
     assert (house.state(approved).status, house.tags()) == ("cancelled", [("#needs-fix", "")])

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.items import item as places
+from overhand.items import items_in_file
 from overhand.items import typed as heeding
-from overhand.policy.config import load
+from overhand.policy import load_config
 from support.items import AT, BY, INLINE, NOTES, REQUEST
 from support.scene import QUICK, until
 
@@ -219,8 +219,8 @@ def test_what_was_claimed_before_anybody_approved_it_can_be_approved(house: Hous
     house.agent("worker", "output")
     house.trusted()
     house.write(AT, REQUEST.replace("#needs-fix", "#claimed-fix"))
-    (place,) = places.look(str(house.path), AT)
-    claim = heeding.outside_claim(house.store, load(str(house.path)), place, BY)
+    (place,) = items_in_file(str(house.path), AT)
+    claim = heeding.outside_claim(house.store, load_config(str(house.path)), place, BY)
     assert house.tags() == [("#claimed-fix", claim)]
     (row,) = house.json("item", "approve", f"{AT}#fix")["approved"]
     assert (row["agent"], row["stage"]) == ("worker", "delegated")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.policy.config import Config
-from overhand.record.task import Item, Task
+from overhand.policy import Config
+from overhand.record import Item, Task
 from overhand.supervisor.queue import fits
 from overhand.verbs.tasks import queue
 from overhand.words import PRIORITIES

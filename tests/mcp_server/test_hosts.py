@@ -171,15 +171,15 @@ def test_an_untrusted_project_stays_untrusted(tmp_path: Any) -> None:
 
 
 def test_a_permission_cannot_be_granted(house: ProjectDir) -> None:
-    from overhand.questions import record
-    from overhand.record.store import Store
+    from overhand.questions import Asking, ask_question
+    from overhand.record import Store
 
     project = house
     made = project.run("delegate", "Sleep for long", "--agent", "sleeper", "--json", check=True).json
     store = Store(str(project.path))
     by = {"kind": "person", "user": "test", "via": "test"}
-    asking = record.Asking(text="May it run rm?", options=("allow", "deny"), via="permission")
-    record.ask(store, made["task_id"], None, asking, by)
+    asking = Asking(text="May it run rm?", options=("allow", "deny"), via="permission")
+    ask_question(store, made["task_id"], None, asking, by)
 
     async def about(client: Client) -> None:
         for given in ({"text": "allow"}, {"text": "allow", "seq": 1}):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_server.test_door import READY, Line, hello
-from overhand.questions import blocked
-from overhand.record.store import Store
-from overhand.system import lock
+from overhand.questions import blocked, has_waiting_process
+from overhand.record import Store
+from overhand.system import is_held
 from support.scene import until
 from support.warm import make_project
 
@@ -159,10 +159,10 @@ def test_who_gives_up_waiting_is_no_longer_blocked(house: ProjectDir, tool: str)
     store = Store(str(house.path))
     (place,) = until(lambda: list(house.path.glob(".agent-workspaces/caller-*/runs/*")), "a run")
     task_id = place.parent.parent.name
-    locks = until(lambda: [one for one in place.glob("waiting/*") if lock.is_held(str(one))], "its waiting")
-    assert blocked.has_waiting_process(str(place))
+    locks = until(lambda: [one for one in place.glob("waiting/*") if is_held(str(one))], "its waiting")
+    assert has_waiting_process(str(place))
     (house.path / "cancel").touch()
-    until(lambda: not any(one.exists() and lock.is_held(str(one)) for one in locks), "the end of its waiting")
+    until(lambda: not any(one.exists() and is_held(str(one)) for one in locks), "the end of its waiting")
     if tool == "ask":
         assert not blocked.is_asking(str(place), store.task(task_id))
     (house.path / "over").touch()

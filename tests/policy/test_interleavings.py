@@ -19,14 +19,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from overhand.errors import BudgetExceeded
-from overhand.policy import budget
-from overhand.policy.actor import Actor
-from overhand.policy.config import Budgets, Config
-from overhand.record import log
-from overhand.record.events import Accepted, Judged, RunEnded
-from overhand.record.store import NewTask, Store
-from overhand.record.task import Task
-from overhand.runs import limits, run, spending
+from overhand.policy import STOP_LEVEL, Actor, Config, add_amounts, budget_level, own_cap
+from overhand.policy.config import Budgets
+from overhand.record import LOG_FILE, Accepted, Judged, NewTask, RunEnded, Store, Task, read_log
+from overhand.runs import (
+    capped_above,
+    count_usage,
+    mend_spending,
+    reject_task,
+    reserve_budget,
+    run_created,
+    settle_budget,
+    spending,
+    tree_spending,
+)
 
 BY = {"kind": "overhand", "via": "test"}
 TURN = 60  # the largest
@@ -83,7 +89,7 @@ class Tree(RuleBasedStateMachine):
     # what is so
 
     def state(self, task: str) -> Task:
-        size = os.path.getsize(f"{self.store.folder(task)}/{log.LOG}")
+        size = os.path.getsize(f"{self.store.folder(task)}/{LOG_FILE}")
         if task not in self.known or self.known[task][0] != size:
             self.known[task] = size, self.store.task(task)
         return self.known[task][1]
@@ -104,16 +110,16 @@ class Tree(RuleBasedStateMachine):
 
     def begin(self, task: str) -> None:
         state = self.state(task)
-        above = spending.capped_above(self.store, state)
+        above = capped_above(self.store, state)
         try:
-            spending.reserve(self.work, state)
+            reserve_budget(self.work, state)
         except BudgetExceeded as error:
-            run.reject(self.work, task, error)
+            reject_task(self.work, task, error)
             return
         for owner in above:  # never a start beyond it
-            assert budget.level(spending.tree(self.store, owner), budget.explicit(owner)) < budget.STOP
+            assert budget_level(tree_spending(self.store, owner), own_cap(owner)) < STOP_LEVEL
         with self.store.lock(task, BY) as locked:
-            made = run.created(f"sess_1_{len(locked.task.runs):06d}", "worker", "command", 600.0)
+            made = run_created(f"sess_1_{len(locked.task.runs):06d}", "worker", "command", 600.0)
             locked.append(made)
         os.makedirs(self.place(task))
 
@@ -140,7 +146,7 @@ class Tree(RuleBasedStateMachine):
     def count(self, task: str) -> bool:
         """Whether it may go on."""
         self.uncounted.discard(task)
-        if limits.count(self.work, task, note=False).stop:
+        if count_usage(self.work, task, note=False).stop:
             self.end(task, "budget", owes=False)
             return False
         return True
@@ -168,7 +174,7 @@ class Tree(RuleBasedStateMachine):
             locked.append(Judged(run=ended, status="failed", summary=""))
             state = locked.task
         if not owes:
-            spending.settle(self.work, state)
+            settle_budget(self.work, state)
 
     @precondition(lambda self: self.ended())
     @rule(which=pick)
@@ -179,7 +185,7 @@ class Tree(RuleBasedStateMachine):
 
     @rule()
     def mended(self) -> None:
-        spending.mend(self.work, self.store.tasks())
+        mend_spending(self.work, self.store.tasks())
         for task in self.store.tasks():
             for child in task.reserved:
                 below = self.state(child)
@@ -191,12 +197,12 @@ class Tree(RuleBasedStateMachine):
     def no_cap_is_exceeded_by_more_than_the_turns_in_flight(self) -> None:
         for task in self.tasks:
             state = self.state(task)
-            cap = budget.explicit(state)
+            cap = own_cap(state)
             if not cap.is_cap:
                 continue
             family = [t for t in self.tasks if self.is_below(t, task)]
             turns = sum(max(1, len(self.state(t).runs)) for t in family)
-            spent = budget.add(*(spending.own(self.store, self.state(t)) for t in family))
+            spent = add_amounts(*(spending.own(self.store, self.state(t)) for t in family))
             if cap.tokens:
                 assert spent.tokens < cap.tokens + turns * TURN
             if cap.usd:
@@ -206,8 +212,8 @@ class Tree(RuleBasedStateMachine):
     def holds_are_within_the_cap(self) -> None:
         for task in self.tasks:
             state = self.state(task)
-            cap = budget.explicit(state)
-            held = budget.add(*state.reserved.values())
+            cap = own_cap(state)
+            held = add_amounts(*state.reserved.values())
             assert not cap.tokens or held.tokens <= cap.tokens
             assert not cap.usd or held.usd <= cap.usd + 1e-6
 
@@ -215,7 +221,7 @@ class Tree(RuleBasedStateMachine):
     def each_hold_is_settled_once(self) -> None:
         for task in self.tasks:
             held: set[str] = set()
-            for event in log.read(self.store.folder(task)):
+            for event in read_log(self.store.folder(task)):
                 if event["e"] == "reserved":
                     held.add(event["child"])
                 elif event["e"] == "settled":

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.errors import BadInput, Refused
-from overhand.policy import config as configs
-from overhand.policy.routes import Route, agent_of, check_mode, read_routes, route_of
+from overhand.policy import Config, Route, agent_of_route, check_route_mode, load_config, route_of
+from overhand.policy.routes import read_routes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,10 +25,10 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def load(own: Path, project: str = "", user: str = "", **settings: object) -> configs.Config:
+def load(own: Path, project: str = "", user: str = "", **settings: object) -> Config:
     (own / "project/.overhand/config.toml").write_text(project)
     (own / "user/overhand/config.toml").write_text(user)
-    return configs.load(str(own / "project"), dict(settings))
+    return load_config(str(own / "project"), dict(settings))
 
 
 def test_seven_kinds_have_a_route_in_this_order(own: Path) -> None:
@@ -66,16 +66,16 @@ def test_a_kind_without_a_route_is_refused_with_what_to_write() -> None:
 
 
 def test_who_takes_it() -> None:
-    assert agent_of(Route("fix", agent="worker"), ["fix"]) == "worker"
-    assert agent_of(Route("fix"), ["fix"]) == "fix"
-    assert agent_of(Route("fix"), ["worker"]) == ""
+    assert agent_of_route(Route("fix", agent="worker"), ["fix"]) == "worker"
+    assert agent_of_route(Route("fix"), ["fix"]) == "fix"
+    assert agent_of_route(Route("fix"), ["worker"]) == ""
 
 
 def test_work_that_is_done_elsewhere_needs_an_agent_for_that() -> None:
-    check_mode(Route("fix"), "worker", "command", elsewhere=False)
-    check_mode(Route("fix", mode="external"), "farm", "external", elsewhere=True)
+    check_route_mode(Route("fix"), "worker", "command", elsewhere=False)
+    check_route_mode(Route("fix", mode="external"), "farm", "external", elsewhere=True)
     with pytest.raises(Refused, match="worker runs here"):
-        check_mode(Route("fix", mode="external"), "worker", "command", elsewhere=False)
+        check_route_mode(Route("fix", mode="external"), "worker", "command", elsewhere=False)
 
 
 def test_only_the_user_may_let_scripts_approve(own: Path) -> None:

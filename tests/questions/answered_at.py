@@ -10,14 +10,13 @@ import os
 import sys
 
 from overhand import cli
-from overhand.record import log
-from overhand.supervisor import client
-from overhand.system import bell
+from overhand.record import append_lines
+from overhand.supervisor import hand_to_supervisor
+from overhand.system import ring_bells
 from overhand.testing.countdown import Countdown
 
-between = Countdown(int(sys.argv[3])).between
-os.rename = between(os.rename)
-log.write = between(log.write)
-bell.ring = between(bell.ring)
-client.hand_over = between(client.hand_over)
+countdown = Countdown(int(sys.argv[3]))
+os.rename = countdown.between(os.rename)
+for call in (append_lines, ring_bells, hand_to_supervisor):
+    countdown.everywhere(call)
 sys.exit(cli.main(["--project", sys.argv[1], "answer", sys.argv[2], "killed"]))

@@ -8,17 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.questions.resume import (
-    ended_waiting,
-    next_run_after_answer,
-    next_run_after_result,
-    next_run_after_verdict,
-    question_in_return,
-)
-from overhand.record.events import Accepted, Judged, Notice, fold
+from overhand.questions import ended_waiting, next_run_after_result, next_run_after_verdict, question_in_return
+from overhand.questions.resume import next_run_after_answer
+from overhand.record import Accepted, Judged, Notice, fold
 
 if TYPE_CHECKING:
-    from overhand.record.task import Task
+    from overhand.record import Task
 
 Line = dict[str, Any]
 RUN = "sess_1700000000_abc123"

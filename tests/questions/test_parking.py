@@ -13,20 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from overhand.questions import WaitingMark, leave_waiting_mark
 from overhand.questions import blocked as parking
-from overhand.questions import wait
-from overhand.record import log
-from overhand.record.events import fold
+from overhand.record import LOG_FILE, fold
 from overhand.supervisor.live_runs import _is_touched
-from overhand.system import bell as bells
-from overhand.system import lock
-from overhand.system.jsonline import dumps
+from overhand.system import Bell, dump_line, is_held, ring_bells
 from supervisor.parts import Watched
 from support.scene import QUICK, kill, lines, until
 from support.soak import lots
 
 if TYPE_CHECKING:
-    from overhand.record.task import Question
+    from overhand.record import Question
     from support.scene import Scene
 
 SOON = '[limits]\nanswer_wait = "0.3s"\nstop_grace = "0.2s"\n'
@@ -97,8 +94,8 @@ def test_a_parked_run_and_one_that_waits_hold_no_slot(scene: Scene) -> None:
 
 def an_hour_ago(scene: Scene, task: str) -> None:
     """As if everything that is recorded of a task had happened an hour ago; nobody may be writing."""
-    path = Path(scene.store.folder(task)) / log.LOG
-    path.write_text("".join(f"{dumps({**event, 'mono': event['mono'] - 3600})}\n" for event in lines(path)))
+    path = Path(scene.store.folder(task)) / LOG_FILE
+    path.write_text("".join(f"{dump_line({**event, 'mono': event['mono'] - 3600})}\n" for event in lines(path)))
 
 
 def test_the_deadline_stands_still_while_it_is_blocked(scene: Scene) -> None:
@@ -173,16 +170,16 @@ def test_ask_returns_after_max_block_and_again_keeps_it_blocked(scene: Scene) ->
 
 def test_a_call_that_just_says_to_call_again_counts_as_blocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It leaves its mark and lets go of its lock after somebody has looked into the folder and before the next look."""
-    call, really = wait.WaitingMark(str(tmp_path), 1), lock.is_held
+    call, really = WaitingMark(str(tmp_path), 1), is_held
     call.__enter__()
 
     def meanwhile(path: str) -> bool:
         monkeypatch.undo()
-        wait.leave_mark(str(tmp_path), 1)
+        leave_waiting_mark(str(tmp_path), 1)
         call.__exit__()
         return really(path)
 
-    monkeypatch.setattr(lock, "is_held", meanwhile)
+    monkeypatch.setattr(parking, "is_held", meanwhile)
     assert parking.is_asking(str(tmp_path), fold("worker-1", [{"e": "asked", "seq": 1}]))
     assert not parking.is_asking(str(tmp_path), fold("worker-1", [])), "nothing is open"
 
@@ -409,13 +406,13 @@ def test_a_bell_that_is_being_hung_is_not_taken_away_by_one_who_rings(tmp_path: 
 
     def ring() -> None:
         while not done.is_set():
-            bells.ring(str(tmp_path), ".001-")
+            ring_bells(str(tmp_path), ".001-")
 
     ringer = threading.Thread(target=ring)
     ringer.start()
     try:
         for _ in range(300):
-            with bells.Bell() as bell:
+            with Bell() as bell:
                 fd = bell.hang(str(tmp_path), ".001-")
                 assert select.select([fd], [], [], 40)[0], "it was not rung"
     finally:

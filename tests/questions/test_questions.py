@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.questions import files, record
-from overhand.record.events import Judged, RunEnded
+from overhand.questions import files, recorded_answer
+from overhand.record import Judged, RunEnded
 from support.scene import QUICK, until
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def test_an_answer_by_hand_is_recorded(asker: Asker, raw: str, answer: str) -> N
     until(lambda: scene.events(task, "answered"), "the answer is recorded")
     assert finishes(scene, task)["status"] == "completed"
     assert "was answered already" in scene.json("answer", task, "1", "other", code=3)["error"]["message"]
-    assert record.answer_of(scene.store, task, 1) == answer
+    assert recorded_answer(scene.store, task, 1) == answer
 
 
 def test_an_answer_by_hand_that_cannot_be_read_is_told(asker: Asker) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.record.store import Store
-from overhand.system.jsonline import dumps
+from overhand.record import Store
+from overhand.system import dump_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ NOTICE = {"e": "notice", "text": "run.ended"}
 def task(root: Path, number: int, *events: dict[str, Any], at: float = 1000.0) -> str:
     folder = root / f".agent-workspaces/worker-20250101-000000-{number}"
     folder.mkdir(parents=True)
-    (folder / "log.jsonl").write_text("".join(dumps(event) + "\n" for event in events))
+    (folder / "log.jsonl").write_text("".join(dump_line(event) + "\n" for event in events))
     os.utime(folder / "log.jsonl", (at, at))
     return folder.name
 

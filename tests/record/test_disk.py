@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.record import log
-from overhand.system import lock, processes
+from overhand.record import LOG_FILE
+from overhand.system import Lock, is_stopped, start_time
 from support.scene import Scene, lines, until
 from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.record.store import Store
+    from overhand.record import Store
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def fill(folder: Path) -> Path:
 
 def pad(store: Store, task: str) -> Path:
     """Bring the log to the end of a page: a full file system still has room in a page that is begun."""
-    path = Path(store.folder(task)) / log.LOG
+    path = Path(store.folder(task)) / LOG_FILE
     short = (-path.stat().st_size - 20) % 4096
     frame = b'{"e":"ballast","of":"%s"}\n'
     with open(path, "ab") as file:
@@ -73,7 +73,7 @@ def pad(store: Store, task: str) -> Path:
 
 def test_a_torn_tail_is_cut_off_before_the_next_event(scene: Scene) -> None:
     task = scene.delegate("torn", "--no-start")
-    path = Path(scene.store.folder(task)) / log.LOG
+    path = Path(scene.store.folder(task)) / LOG_FILE
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"e":"accepted","t":"20')
     assert scene.json("show", task)["run_state"] is None, "readers take whole lines only"
@@ -128,7 +128,7 @@ def test_a_disk_that_is_full_when_the_agent_ends_loses_nothing(small_disk: Scene
     assert supervisor is not None
     tried = writes(supervisor)
     os.close(os.open(scene.path / "go", os.O_WRONLY | os.O_CREAT, 0o644))  # an empty file needs no room
-    until(lambda: processes.start_time(shim) is None, "the end of the run")
+    until(lambda: start_time(shim) is None, "the end of the run")
     until(lambda: writes(supervisor) > tried + 5, "the supervisor trying to record the end")
     lines(path)
     ballast.unlink()
@@ -140,7 +140,7 @@ def test_a_disk_that_is_full_when_the_agent_ends_loses_nothing(small_disk: Scene
 def test_a_short_write_is_taken_back(scene: Scene) -> None:
     """Without root: a limit on the size of files, eleven bytes behind the end of the log."""
     task = scene.delegate("prepared", "--no-start")
-    path = Path(scene.store.folder(task)) / log.LOG
+    path = Path(scene.store.folder(task)) / LOG_FILE
     before = path.read_bytes()
     program = (
         "import resource, sys\nfrom overhand.cli import main\n"
@@ -174,7 +174,7 @@ HOLDER = """
 import sys, time
 from overhand.record import log
 from overhand.system.lock import Lock
-with Lock(f"{sys.argv[1]}/{log.LOG}", "x", signed=False):
+with Lock(f"{sys.argv[1]}/{log.LOG_FILE}", "x", signed=False):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -188,7 +188,7 @@ def test_a_stopped_lock_holder_is_named(scene: Scene) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         holder.send_signal(signal.SIGSTOP)
-        until(lambda: lock.is_stopped(holder.pid), "it is stopped")
+        until(lambda: is_stopped(holder.pid), "it is stopped")
         error = scene.json("run", task, code=3)["error"]
         assert error["code"] == "LOCK_BUSY"
         assert f"process {holder.pid}, which is stopped" in error["message"]
@@ -227,10 +227,10 @@ def test_a_lock_file_that_was_replaced_is_locked_anew(tmp_path: Path) -> None:
 
 def test_a_lock_is_not_inherited(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    with lock.Lock(path, "x"):
+    with Lock(path, "x"):
         sleeper = subprocess.Popen([shutil.which("sleep") or "sleep", "60"], close_fds=False)
     try:
-        with lock.Lock(path, "x"):  # it waits: a child lets go of what it does not inherit a little after it began
+        with Lock(path, "x"):  # it waits: a child lets go of what it does not inherit a little after it began
             pass
     finally:
         sleeper.kill()

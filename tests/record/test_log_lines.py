@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from overhand.record import log
-from overhand.record.events import (
-    KINDS,
+from overhand.record import (
     Accepted,
     Answered,
     Asked,
@@ -42,8 +40,11 @@ from overhand.record.events import (
     TagHeldBack,
     TagWritten,
     UsageReported,
-    read,
+    log,
+    log_lines,
+    parse_log,
 )
+from overhand.record.events import KINDS, read
 
 GOLDEN = Path(__file__).with_name("log_lines.jsonl")
 STAMP: dict[str, Any] = {
@@ -145,7 +146,7 @@ EVENTS: list[Event] = [
 
 @pytest.mark.parametrize("number", range(len(EVENTS)), ids=[f"{n}-{e.e}" for n, e in enumerate(EVENTS)])
 def test_line(number: int) -> None:
-    written = log.lines_of([EVENTS[number].line], STAMP).decode()
+    written = log_lines([EVENTS[number].line], STAMP).decode()
     assert written == GOLDEN.read_text(encoding="utf-8").splitlines(keepends=True)[number]
 
 
@@ -160,7 +161,7 @@ def test_every_kind_is_here() -> None:
 @pytest.mark.parametrize("number", range(len(EVENTS)))
 def test_a_line_is_read_as_the_event_that_wrote_it(number: int) -> None:
     event = EVENTS[number]
-    (line,) = log.parse(log.lines_of([event.line], STAMP))
+    (line,) = parse_log(log_lines([event.line], STAMP))
     found = read(line)
     assert type(found) is type(event)
     assert found is not None

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli import written
-from overhand.record.headline import headline
-from overhand.record.overview import AT_REST, Overview, is_at_rest
-from overhand.record.store import Store
-from overhand.system.jsonline import dumps
+from overhand.record import Overview, Store, headline_of
+from overhand.record.overview import AT_REST, is_at_rest
+from overhand.system import dump_line
 from overhand.words import HEADLINES, STATUSES
 
 NAME = "worker-20250101-000000"
@@ -53,7 +52,7 @@ LOGS = st.builds(
 def raw_log(events: list[dict[str, Any]], handle: int = 7, name: str = NAME) -> bytes:
     created = {"e": "created", "v": 1, "task": name, "handle": handle, "title": 'A "title"', "agent": "worker"}
     stamp = {"t": "2025-01-01T00:00:00.000Z", "mono": 1.0, "boot": "0", "by": {"kind": "person"}}
-    return "".join(dumps({**event, **stamp}) + "\n" for event in (created, *events)).encode()
+    return "".join(dump_line({**event, **stamp}) + "\n" for event in (created, *events)).encode()
 
 
 def look(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
@@ -67,8 +66,8 @@ def look(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
 def folded(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
     """The same, by folding everything."""
     states = Store(str(root)).tasks()
-    counts = {name: sum(headline(task) == name for task in states) for name in HEADLINES}
-    resting = {group: [s.id for s in states if headline(s) == group and is_at_rest(s)] for group in AT_REST.values()}
+    counts = {name: sum(headline_of(task) == name for task in states) for name in HEADLINES}
+    resting = {group: [s.id for s in states if headline_of(s) == group and is_at_rest(s)] for group in AT_REST.values()}
     rest = {name for names in resting.values() for name in names}
     return counts, resting, sorted(s.id for s in states if s.id not in rest)
 
@@ -173,7 +172,7 @@ def test_one_broken_log_does_not_hide_the_others(many: Path) -> None:
     overview = Overview(Store(str(many)))
     overview.look()
     assert overview.counts()["ready"] == 40
-    assert {name for name in overview.states if headline(overview.states[name]) == "stopped"} >= {broken.name}
+    assert {name for name in overview.states if headline_of(overview.states[name]) == "stopped"} >= {broken.name}
     assert "cannot be read" in overview.states[broken.name].summary
 
 

@@ -10,13 +10,12 @@ import pytest
 
 from overhand import Project
 from overhand.errors import StorageFailed
-from overhand.record import log
-from overhand.record.store import NewTask, Store
+from overhand.record import NewTask, Store, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.agents.drivers.function import Call
+    from overhand.agents import Call
     from overhand.testing.project import ProjectDir
 
 BY = {"kind": "person", "via": "test"}
@@ -32,7 +31,7 @@ def project(overhand_project: ProjectDir) -> Iterator[Project]:
 def recorded(root: Path, kind: str) -> set[str]:
     """The tasks whose logs have such an event."""
     logs = (root / ".agent-workspaces").glob("*/log.jsonl")
-    return {path.parent.name for path in logs if any(line["e"] == kind for line in log.read(str(path.parent)))}
+    return {path.parent.name for path in logs if any(line["e"] == kind for line in read_log(str(path.parent)))}
 
 
 def test_everything_is_on_record_before_the_first_starts_and_before_results_are_told(project: Project) -> None:

@@ -15,11 +15,10 @@ import sys
 from typing import Any
 
 from overhand import cli
-from overhand.policy import config
-from overhand.policy.actor import Actor
-from overhand.record import log, store
-from overhand.runs import control, finish, run
-from overhand.system import files
+from overhand.policy import Actor, load_config
+from overhand.record import Store, append_lines
+from overhand.runs import control, finish_run, settle_run, start_run
+from overhand.system import write_new
 from overhand.testing.countdown import Countdown
 
 spawned: list[int] = []
@@ -49,23 +48,23 @@ os.posix_spawn = between(spawn_noted)
 os.rename = between(os.rename)
 os.mkdir = between(os.mkdir)
 os.link = between(os.link)
-log.write = between(log.write)
+countdown.everywhere(append_lines)
 subprocess.run = between(subprocess.run)
-countdown.everywhere(files.write_new)
+countdown.everywhere(write_new)
 
 
 def main(root: str, task: str, step: str) -> None:
-    work = Actor(store.Store(root), config.load(root), {"kind": "overhand", "via": "test"})
+    work = Actor(Store(root), load_config(root), {"kind": "overhand", "via": "test"})
     if step == "start":
-        run.start(work, task)
+        start_run(work, task)
     elif step == "settle":
-        run.settle(work, task)
+        settle_run(work, task)
     elif step == "hear":
-        control.drain(work, run.settle(work, task))
+        control.drain(work, settle_run(work, task))
     elif step == "delegate":
         cli.main(["--project", root, "delegate", "--agent", "worker", task])
     else:
-        finish.finish(work, task)
+        finish_run(work, task)
 
 
 main(*sys.argv[1:4])

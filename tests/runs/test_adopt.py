@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.agents import files as agents
-from overhand.policy.actor import Actor
-from overhand.policy.config import Config
-from overhand.record.log import LOG
-from overhand.runs import run
-from overhand.system import detached
+from overhand.agents import find_agent
+from overhand.policy import Actor, Config
+from overhand.record import LOG_FILE
+from overhand.runs import adopt, claim_run, run_created, start_run, stop_run
+from overhand.system import lives, shim_pid
 from support.scene import until
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def begun(scene: Scene) -> str:
     scene.agent("worker", "touch:up", "until:go", "output")
     scene.project.run("trust", "--yes", check=True)
     task = scene.accepted()
-    assert run.start(actor(scene), task)
+    assert start_run(actor(scene), task)
     scene.appears("up")
     return task
 
@@ -43,23 +42,23 @@ def begun(scene: Scene) -> str:
 def test_a_start_that_was_not_recorded(scene: Scene) -> None:
     """Its starter was killed between the spawn and the event."""
     task = begun(scene)
-    log = Path(scene.store.folder(task), LOG)
+    log = Path(scene.store.folder(task), LOG_FILE)
     *before, started = log.read_bytes().splitlines(keepends=True)
     assert b"run.started" in started
     log.write_bytes(b"".join(before))
     assert scene.state(task).runs[-1].state == "starting"
-    assert [run.adopt(actor(scene), task) for _ in range(2)] == ["alive", "alive"]
+    assert [adopt(actor(scene), task) for _ in range(2)] == ["alive", "alive"]
     (event,) = scene.events(task, "run.started")
-    assert event["shim"] == detached.shim_pid(str(scene.place(task)))
-    run.stop(actor(scene), task, "cancelled", 0.0)
+    assert event["shim"] == shim_pid(str(scene.place(task)))
+    stop_run(actor(scene), task, "cancelled", 0.0)
 
 
 def test_a_run_that_was_killed(scene: Scene) -> None:
     task = begun(scene)
     for name in ("shim", "pid"):
         os.kill(scene.pid(task, name), signal.SIGKILL)
-    until(lambda: not detached.lives(str(scene.place(task))), "its end")
-    assert [run.adopt(actor(scene), task) for _ in range(2)] == ["ended", "ended"]
+    until(lambda: not lives(str(scene.place(task))), "its end")
+    assert [adopt(actor(scene), task) for _ in range(2)] == ["ended", "ended"]
     (event,) = scene.events(task, "run.ended")
     assert event["cause"] == "lost"
 
@@ -67,10 +66,10 @@ def test_a_run_that_was_killed(scene: Scene) -> None:
 def test_a_run_that_never_began_uses_up_no_attempt(scene: Scene) -> None:
     scene.agent("worker", "output")
     task = scene.accepted()
-    worker = agents.find(str(scene.path), "worker", Config())
+    worker = find_agent(str(scene.path), "worker", Config())
     with scene.store.lock(task, actor(scene).by) as locked:
-        assert run.claim(locked, worker, 60.0)
-    assert run.adopt(actor(scene), task) == "never-began"
+        assert claim_run(locked, worker, 60.0)
+    assert adopt(actor(scene), task) == "never-began"
     assert scene.state(task).queued
     assert not scene.state(task).runs
 
@@ -78,9 +77,9 @@ def test_a_run_that_never_began_uses_up_no_attempt(scene: Scene) -> None:
 def test_a_run_on_another_machine_is_left_alone(scene: Scene) -> None:
     scene.agent("worker", "output")
     task = scene.accepted()
-    worker = agents.find(str(scene.path), "worker", Config())
+    worker = find_agent(str(scene.path), "worker", Config())
     with scene.store.lock(task, actor(scene).by) as locked:
-        locked.append(run.created("sess_1700000000_abc123", worker.name, worker.driver, 60.0).replace(machine="other"))
+        locked.append(run_created("sess_1700000000_abc123", worker.name, worker.driver, 60.0).replace(machine="other"))
     before = scene.events(task)
-    assert run.adopt(actor(scene), task) == "elsewhere"
+    assert adopt(actor(scene), task) == "elsewhere"
     assert scene.events(task) == before

@@ -9,15 +9,14 @@ import pytest
 
 from overhand import Project
 from overhand.errors import BudgetExceeded
-from overhand.policy import budget
-from overhand.record.events import BudgetReserved, Judged, UsageReported
-from overhand.runs import run as runs
-from overhand.runs import spending
-from overhand.system import machine
+from overhand.policy import STOP_LEVEL, budget_level, make_amount, own_cap, own_spending, say_tokens
+from overhand.record import BudgetReserved, Judged, UsageReported
+from overhand.runs import reported_usage, run_created, spending, spent_today, tree_spending
+from overhand.system import now_stamp
 from support.scene import until
 
 if TYPE_CHECKING:
-    from overhand.agents.drivers.function import Call
+    from overhand.agents import Call
     from support.scene import Scene
 
 # Turn n is reported as soon as the file go-n is there; then it waits for the next one.
@@ -89,7 +88,7 @@ def test_who_reports_nothing_is_estimated(scene: Scene) -> None:
     prompt = (scene.place(shown["task_id"]) / "prompt.md").stat().st_size
     usage = shown["usage"]
     assert (usage["input"], usage["output"], usage["estimated"]) == (prompt // 4, 1000, True)
-    assert f"~{budget.say_tokens(1000)}" in scene.project.run("list", "--cost").out
+    assert f"~{say_tokens(1000)}" in scene.project.run("list", "--cost").out
     assert "~" in scene.project.run("show", shown["task_id"]).out
 
 
@@ -188,7 +187,7 @@ def children_of(scene: Scene, task: str) -> list[str]:
 
 def turns(scene: Scene, task: str) -> int:
     """How many it has taken."""
-    usage = spending.reported(str(scene.place(task)))
+    usage = reported_usage(str(scene.place(task)))
     return usage.turns if usage else 0
 
 
@@ -216,10 +215,10 @@ def live(scene: Scene, tasks: list[str]) -> list[str]:
 def is_acted_on(scene: Scene, parent: str, children: list[str]) -> bool:
     """Whether nobody lives who is to be stopped."""
     above = scene.state(parent)
-    if budget.level(spending.tree(scene.store, above), budget.explicit(above)) >= budget.STOP:
+    if budget_level(tree_spending(scene.store, above), own_cap(above)) >= STOP_LEVEL:
         return at_rest(scene, [parent, *children])
     used = [(spending.own(scene.store, scene.state(c)), above.reserved.get(c)) for c in live(scene, children)]
-    return all(held is None or budget.level(own, held) < budget.STOP for own, held in used)
+    return all(held is None or budget_level(own, held) < STOP_LEVEL for own, held in used)
 
 
 def keeps_the_promise(scene: Scene, parent: str, cap: int) -> None:
@@ -241,7 +240,7 @@ def keeps_the_promise(scene: Scene, parent: str, cap: int) -> None:
         assert taken.count("settled") == int(began)
         assert taken[-1:] == (["settled"] if began else [])
         if began:
-            assert task.settled[child].tokens == budget.own(scene.state(child)).tokens
+            assert task.settled[child].tokens == own_spending(scene.state(child)).tokens
 
 
 @pytest.mark.parametrize("order", ["together", "in turn", "one after the other"])
@@ -285,7 +284,7 @@ def test_a_supervisor_that_dies_in_between(scene: Scene) -> None:
     until(lambda: not scene.state(parent).reserved, "all holds settled")
     assert scene.judged(parent).runs[0].cause == "budget"
     assert spent(scene, children) <= CAP + TURN * 8
-    own = {child: budget.own(scene.state(child)) for child in children}
+    own = {child: own_spending(scene.state(child)) for child in children}
     assert scene.state(parent).settled == own
     assert all(len(scene.state(child).runs) == 1 for child in children)
 
@@ -324,7 +323,7 @@ for i in 1 2 3; do $OVERHAND delegate low-$i --agent low & done; wait; touch all
     scene.appears("all")
     (mid,) = children_of(scene, top)
     low = children_of(scene, mid)
-    assert scene.state(top).reserved == {mid: budget.amount(400)}
+    assert scene.state(top).reserved == {mid: make_amount(400)}
     until(lambda: len(scene.state(mid).reserved) == 3, "all three hold something of it")
     assert sum(one.tokens for one in scene.state(mid).reserved.values()) <= 400
     for child in low:
@@ -333,7 +332,7 @@ for i in 1 2 3; do $OVERHAND delegate low-$i --agent low & done; wait; touch all
         take_turns(scene, at_work)
         until(lambda: is_acted_on(scene, mid, low), "whoever is over it stopped")
     assert scene.judged(mid).runs[0].cause == "budget", "stopped, with what it delegated"
-    used = spending.tree(scene.store, scene.state(mid)).tokens
+    used = tree_spending(scene.store, scene.state(mid)).tokens
     assert 380 <= used <= 400 + 3 * TURN
     until(lambda: scene.state(top).settled, "settled at the top")
     assert scene.state(top).settled[mid].tokens == used
@@ -391,14 +390,14 @@ def test_yesterday_does_not_count(scene: Scene) -> None:
     run = "sess_1_aaaaaa"
     report = UsageReported(run=run, output=0, input=70, usd=0.0, turns=0, context=0, window=0, estimated=False)
     with scene.store.lock(task, {"kind": "overhand"}) as locked:
-        locked.append(runs.created(run, "worker", "command", 600.0), report)
+        locked.append(run_created(run, "worker", "command", 600.0), report)
         locked.append(report.replace(input=100), Judged(run=run, status="failed", summary=""))
-    assert spending.spent_today(scene.store) == budget.amount(100)
+    assert spent_today(scene.store) == make_amount(100)
     path = scene.place(task).parents[1] / "log.jsonl"
-    today = machine.now()[:10]
+    today = now_stamp()[:10]
     early, *rest = path.read_text().split('"input":100')
     path.write_text('"input":100'.join([early.replace(today, "2020-01-01"), *rest]))
-    assert spending.spent_today(scene.store) == budget.amount(30)
+    assert spent_today(scene.store) == make_amount(30)
 
 
 # the context window
@@ -496,7 +495,7 @@ def test_a_function_in_this_process(scene: Scene, monkeypatch: pytest.MonkeyPatc
         assert told == ["The budget is used up: 95 % of 1k tokens."]
         state = project.session.store.task(task.id)
         (child,) = state.settled
-        assert state.settled[child] == budget.amount(100)
+        assert state.settled[child] == make_amount(100)
         other = project.delegate("again", agent="leaf", budget="10").wait()
         assert (other.status, other.cause, other.usage["tokens"]) == ("failed", "budget", 100)
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.questions import resume
-from overhand.runs import control
+from overhand.runs import ControlInput, control
 from support.scene import QUICK, until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.record.task import Line, Task
+    from overhand.record import Task
+    from overhand.record.task import Line
     from support.scene import Scene
 
 MERELY_SHOWN = """\
@@ -154,7 +155,7 @@ def test_a_stream_is_still_only_if_it_was_looked_at_so_late(tmp_path: Path, monk
         return found
 
     monkeypatch.setattr(control, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    hearing = control.Hearing("sess_1_aaaaaa", str(said))
+    hearing = ControlInput("sess_1_aaaaaa", str(said))
     said.write_text("Before.\n\nCONTROL: PAUSE\n")
     with monkeypatch.context() as stalled:
         stalled.setattr(os, "pread", held_up)

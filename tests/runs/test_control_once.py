@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.policy.actor import Actor
-from overhand.policy.config import Config
-from overhand.runs import finish, run
-from overhand.system import members, processes
+from overhand.policy import Actor, Config
+from overhand.runs import finish_run, settle_run
+from overhand.system import command_line_has, process_table, start_time
 from runs.test_control import answer_files, children, commands, ended, says
 from support.scene import QUICK, until
 from support.soak import lots
@@ -35,14 +34,14 @@ def unheard(scene: Scene, count: int = 1) -> list[str]:
     shims = [scene.pid(task, "shim") for task in tasks]
     scene.kill_supervisor()
     (scene.path / "go").touch()
-    until(lambda: all(processes.start_time(shim) is None for shim in shims), "the end of the runs")
+    until(lambda: all(start_time(shim) is None for shim in shims), "the end of the runs")
     return tasks
 
 
 def supervisors(scene: Scene) -> list[int]:
     """Also those that have only begun."""
     words = ("overhand.supervisor", str(scene.path))
-    return [pid for pid in members.table() if all(processes.command_line_has(pid, word) for word in words)]
+    return [pid for pid in process_table() if all(command_line_has(pid, word) for word in words)]
 
 
 def step(scene: Scene, task: str, name: str, point: int = 10_000) -> int:
@@ -59,8 +58,8 @@ def test_a_supervisor_that_dies_at_any_point_of_hearing(scene: Scene) -> None:
     codes = []
     for number, task in enumerate(unheard(scene, POINTS // 2)):
         codes.append(step(scene, task, "hear", number * 2))  # behind one write is before the next one
-        run.settle(work, task)
-        state = finish.finish(work, task)
+        settle_run(work, task)
+        state = finish_run(work, task)
         assert state.status == "blocked"
         assert commands(scene, task) == [(w, True) for w in ("CHECKPOINT", "PAUSE", "RESUME", "ESCALATE")]
         assert [q.via for q in state.questions] in (["pause", "control"], ["file", "control"])
@@ -130,7 +129,7 @@ def test_a_parent_goes_on_although_the_supervisor_died_between_verdict_and_repor
     shim = scene.pid(child.id, "shim")
     scene.kill_supervisor()
     (scene.path / "done").touch()
-    until(lambda: processes.start_time(shim) is None, "the end of the child")
+    until(lambda: start_time(shim) is None, "the end of the child")
     assert step(scene, child.id, "settle") == 0
     assert step(scene, child.id, "finish") == 0
     assert scene.state(child.id).status == "completed"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.runs import messages
-from overhand.system import processes
+from overhand.runs import message_event
+from overhand.system import start_time
 from runs.test_starting import LOTS, NEVER, die_at, every_point, in_lots, two_adopters
 from support import player
 from support.scene import QUICK, until
@@ -31,7 +31,7 @@ def yard(scene: Scene) -> Scene:
 
 def send(scene: Scene, task: str) -> None:
     with scene.store.lock(task, BY) as locked:
-        locked.append(messages.event(locked.folder, "xyzzy"))
+        locked.append(message_event(locked.folder, "xyzzy"))
 
 
 def heard(scene: Scene, task: str) -> int:
@@ -43,7 +43,7 @@ def ended(scene: Scene, task: str) -> None:
     """Start it undisturbed, and wait until its run is over and recorded as such."""
     assert not die_at(scene, task, "start", NEVER)
     shim = scene.pid(task, "shim")
-    until(lambda: processes.start_time(shim) is None, "the end of the run")
+    until(lambda: start_time(shim) is None, "the end of the run")
     assert not die_at(scene, task, "settle", NEVER)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from overhand.documents.problems import Problem
-from overhand.documents.returns import Return
-from overhand.record.events import fold
+from overhand.documents import Problem, Return
+from overhand.record import fold
+from overhand.runs import Evidence, Returned, judge_run, read_return
 from overhand.runs import evidence as collecting
-from overhand.runs.judge import CODES, CheckFact, Evidence, FileFact, judge
+from overhand.runs.judge import CODES, CheckFact, FileFact
 from overhand.system import detached
 
 DONE = Return(status="completed", summary="Done.")
@@ -70,7 +70,7 @@ def test_every_code_has_its_case() -> None:
 @pytest.mark.parametrize("code", CASES)
 def test_the_problem_is_named_with_its_level(code: str) -> None:
     evidence, level, status = CASES[code]
-    verdict = judge(evidence)
+    verdict = judge_run(evidence)
     assert [p.level for p in verdict.problems if p.code == code] == [level]
     assert verdict.status == status
 
@@ -114,18 +114,18 @@ def test_the_problem_is_named_with_its_level(code: str) -> None:
     ],
 )
 def test_status(evidence: Evidence, status: str) -> None:
-    assert judge(evidence).status == status
+    assert judge_run(evidence).status == status
 
 
 def test_red_before_and_after_is_not_passed_and_said() -> None:
     check = CheckFact("tests", "make test", after=1, before=2)
-    verdict = judge(Evidence(DONE, checks=(check,)))
+    verdict = judge_run(Evidence(DONE, checks=(check,)))
     assert (check.already_red, verdict.status, verdict.verified) == (True, "failed", "none")
     assert "already red" in verdict.problems[-1].message
 
 
 def test_files_below_a_named_folder_are_listed() -> None:
-    verdict = judge(Evidence(DONE, deliverables=(FileFact("docs"),), changed=("docs/a.md", "docs2/b.md")))
+    verdict = judge_run(Evidence(DONE, deliverables=(FileFact("docs"),), changed=("docs/a.md", "docs2/b.md")))
     assert [p.message for p in verdict.problems] == ["Also changed: docs2/b.md."]
 
 
@@ -139,12 +139,12 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
-def collect(place: Path, *events: dict[str, Any], **spec: Any) -> collecting.Returned:
+def collect(place: Path, *events: dict[str, Any], **spec: Any) -> Returned:
     noticed = collecting.take_top_level(fold("task", events), str(place.parent.parent), str(place))
-    return collecting.as_it_stands(str(place), spec, noticed=noticed)
+    return read_return(str(place), spec, noticed=noticed)
 
 
-def codes(returned: collecting.Returned) -> set[str]:
+def codes(returned: Returned) -> set[str]:
     return {problem.code for problem in returned.problems}
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.documents.problems import Problem
-from overhand.documents.returns import Return
-from overhand.runs.judge import CheckFact, Evidence, FileFact, judge
+from overhand.documents import Problem, Return
+from overhand.runs import Evidence, judge_run
+from overhand.runs.judge import CheckFact, FileFact
 from overhand.words import CAUSES, CLAIMS, STATUSES
 
 PATHS = st.sampled_from(["a.txt", "b/c.py", "docs", "../x"])
@@ -61,7 +61,7 @@ EVIDENCE = st.builds(
 
 @given(EVIDENCE)
 def test_a_verdict_is_always_reached_and_says_something(evidence: Evidence) -> None:
-    verdict = judge(evidence)
+    verdict = judge_run(evidence)
     assert verdict.status in STATUSES
     assert verdict.status != "rejected"
     assert verdict.verified in ("all", "some", "none")
@@ -70,12 +70,12 @@ def test_a_verdict_is_always_reached_and_says_something(evidence: Evidence) -> N
 
 @given(EVIDENCE)
 def test_judging_twice_says_the_same(evidence: Evidence) -> None:
-    assert judge(evidence) == judge(evidence)
+    assert judge_run(evidence) == judge_run(evidence)
 
 
 @given(EVIDENCE)
 def test_completed_needs_a_claim_and_everything_we_checked(evidence: Evidence) -> None:
-    verdict = judge(evidence)
+    verdict = judge_run(evidence)
     if verdict.status == "completed":
         assert verdict.claimed == "completed"
         assert all(check.passed for check in evidence.checks)
@@ -87,44 +87,44 @@ def test_completed_needs_a_claim_and_everything_we_checked(evidence: Evidence) -
 @given(EVIDENCE, CHECKS.filter(lambda check: not check.passed))
 def test_one_failed_check_always_sinks_a_completed_claim(evidence: Evidence, red: CheckFact) -> None:
     claimed = Return(status="completed", summary="Done.")
-    verdict = judge(replace(evidence, returned=claimed, checks=(*evidence.checks, red)))
+    verdict = judge_run(replace(evidence, returned=claimed, checks=(*evidence.checks, red)))
     assert verdict.status in ("failed", "needs-input", "cancelled")
     assert verdict.verified != "all"
 
 
 @given(EVIDENCE, st.sampled_from([claim for claim in CLAIMS if claim != "completed"]))
 def test_any_other_claim_stands_unless_a_person_stopped_it(evidence: Evidence, claim: str) -> None:
-    verdict = judge(replace(evidence, returned=Return(status=claim, summary="So it is.")))
+    verdict = judge_run(replace(evidence, returned=Return(status=claim, summary="So it is.")))
     assert verdict.status == ("cancelled" if evidence.cause == "cancelled" else claim)
 
 
 @given(EVIDENCE, FACTS.filter(lambda fact: not fact.exists or not fact.inside or fact.empty))
 def test_a_phantom_is_never_accepted(evidence: Evidence, phantom: FileFact) -> None:
-    verdict = judge(replace(evidence, deliverables=(*evidence.deliverables, phantom)))
+    verdict = judge_run(replace(evidence, deliverables=(*evidence.deliverables, phantom)))
     assert verdict.status != "completed"
 
 
 @given(EVIDENCE, several(PROBLEMS.map(lambda problem: replace(problem, of="form"))))
 def test_form_never_sinks_substance(evidence: Evidence, clumsy: tuple[Problem, ...]) -> None:
     lenient = replace(evidence, strict=False)
-    assert judge(replace(lenient, problems=(*lenient.problems, *clumsy))).status == judge(lenient).status
+    assert judge_run(replace(lenient, problems=(*lenient.problems, *clumsy))).status == judge_run(lenient).status
 
 
 @given(EVIDENCE, PROBLEMS)
 def test_strict_makes_any_problem_an_error(evidence: Evidence, problem: Problem) -> None:
-    verdict = judge(replace(evidence, strict=True, problems=(problem,)))
+    verdict = judge_run(replace(evidence, strict=True, problems=(problem,)))
     assert all(one.level == "error" for one in verdict.problems)
     assert verdict.status != "completed"
 
 
 @given(EVIDENCE)
 def test_strict_is_never_kinder(evidence: Evidence) -> None:
-    if judge(replace(evidence, strict=True)).status == "completed":
-        assert judge(replace(evidence, strict=False)).status == "completed"
+    if judge_run(replace(evidence, strict=True)).status == "completed":
+        assert judge_run(replace(evidence, strict=False)).status == "completed"
 
 
 @given(EVIDENCE)
 def test_verified_counts_what_passed(evidence: Evidence) -> None:
     passed = [check.passed for check in evidence.checks]
     expected = "none" if not any(passed) else "all" if all(passed) else "some"
-    assert judge(evidence).verified == expected
+    assert judge_run(evidence).verified == expected

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.system import processes
+from overhand.system import start_time
 from support.scene import kill, until
 from support.soak import LOT
 
@@ -137,7 +137,7 @@ def test_a_run_that_ends_while_nobody_watches_is_judged_by_the_next_verb(scene: 
     scene.running(task)
     scene.kill_supervisor()
     (scene.path / "go").touch()
-    until(lambda: processes.start_time(shim) is None, "the end of the run")
+    until(lambda: start_time(shim) is None, "the end of the run")
     assert scene.json("show", task)["status"] == "completed"
     assert scene.supervisor() is None, "nothing was left to do for a supervisor"
     is_judged_once(scene, task, 1)
@@ -150,7 +150,7 @@ def test_many_verbs_at_once_judge_once(scene: Scene) -> None:
     scene.running(task)
     scene.kill_supervisor()
     (scene.path / "go").touch()
-    until(lambda: processes.start_time(shim) is None, "the end of the run")
+    until(lambda: start_time(shim) is None, "the end of the run")
     verbs = [scene.project.start(verb, task, "--json") for verb in ("show", "wait", "show", "wait", "show", "wait")]
     for verb in verbs:
         verb.communicate(timeout=60)

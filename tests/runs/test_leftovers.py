@@ -8,8 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from overhand.questions import record
-from overhand.system import detached, members
+from overhand.questions import has_leftovers, record
+from overhand.system import Members, living_leftovers
 from support.scene import until
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def test_an_answer_starts_nothing_beside_what_is_left(scene: Scene) -> None:
     state = scene.state(task)
     assert (state.questions[0].answer, state.queued, len(state.runs)) == ("blue", False, 1)
     scene.json("stop", task, code=None)
-    assert not record.has_leftovers(scene.store, scene.state(task))
+    assert not has_leftovers(scene.store, scene.state(task))
     scene.agent("worker", "output")
     scene.json("resume", task)
     until(lambda: scene.state(task).status == "completed", "its end")
@@ -79,10 +79,10 @@ def test_the_shims_own_pause_is_nobody_before_it_is_execed_either(tmp_path: Path
     try:
         child = int(shim.stdout.readline())
         (tmp_path / "shim").write_text(f"{shim.pid}\n")
-        run = members.Members(str(tmp_path), "OVERHAND_TEST=none", frozenset())
+        run = Members(str(tmp_path), "OVERHAND_TEST=none", frozenset())
         assert set(run.scan()) == {child}, "while the agent lives it may be the agent, about to begin"
         (tmp_path / "exit").write_text("0\n")
-        assert members.Members(str(tmp_path), "OVERHAND_TEST=none", frozenset()).scan() == {}
+        assert Members(str(tmp_path), "OVERHAND_TEST=none", frozenset()).scan() == {}
     finally:
         shim.stdin.close()
         shim.wait(30)
@@ -94,5 +94,5 @@ def test_who_is_about_to_end_may_do_so_beside_a_killed_shim_too(tmp_path: Path) 
     ends = ["/bin/sh", "-c", "until [ -e sessions ]; do sleep 0.01; done; sleep 0.5"]
     env = {"PATH": os.environ["PATH"], "OVERHAND_TEST": str(tmp_path)}
     with subprocess.Popen(ends, cwd=tmp_path, env=env, start_new_session=True) as asking:
-        assert detached.leftovers(str(tmp_path), f"OVERHAND_TEST={tmp_path}", patience=30.0) == []
+        assert living_leftovers(str(tmp_path), f"OVERHAND_TEST={tmp_path}", patience=30.0) == []
         assert asking.wait(30) == 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.system import processes
+from overhand.system import start_time
 from support.scene import until
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def test_an_outside_run_is_alive_and_is_left_alone(scene: Scene) -> None:
     assert inside(scene, "list")["tasks"][0]["headline"] == "working"
     assert "pid namespace" in inside(scene, "stop", task, code=3)["error"]["message"]
     assert scene.supervisor() is None
-    assert processes.start_time(shim) is not None
-    assert processes.start_time(agent) is not None
+    assert start_time(shim) is not None
+    assert start_time(agent) is not None
     assert scene.state(task).status is None
     assert scene.json("stop", task, "--now")["tasks"][0]["status"] == "cancelled"
 
@@ -59,7 +59,7 @@ def test_a_run_that_ended_outside_is_settled_and_judged_inside(scene: Scene) -> 
     shim = scene.pid(task, "shim")
     scene.kill_supervisor()
     (scene.path / "go").touch()
-    until(lambda: processes.start_time(shim) is None, "the end of the run")
+    until(lambda: start_time(shim) is None, "the end of the run")
     shown = inside(scene, "show", task)
     assert (shown["status"], shown["cause"], shown["runs"][0]["exit"]) == ("completed", "exit", 0)
     assert scene.supervisor() is None

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from overhand.runs import phases
-from overhand.runs.phases import ESCALATED, ORDER, PHASES, TRACEBACKS, Illegal, Move, move, next_phases
+from overhand.runs import ESCALATED, PHASE_ORDER, IllegalMove, PhaseMove, move_phase, next_phases, phases
+from overhand.runs.phases import PHASES, TRACEBACKS
 
 LEGAL = {
     "": {"INITIATE"},
@@ -27,14 +27,14 @@ LEGAL = {
 }
 
 
-def go(history: list[str], *steps: str) -> Move:
+def go(history: list[str], *steps: str) -> PhaseMove:
     """Make all these moves, the last one returned."""
-    made: Move | Illegal | None = None
+    made: PhaseMove | IllegalMove | None = None
     for step in steps:
-        made = move(history, step)
-        assert isinstance(made, Move), made
+        made = move_phase(history, step)
+        assert isinstance(made, PhaseMove), made
         history.append(made.to)
-    assert isinstance(made, Move)
+    assert isinstance(made, PhaseMove)
     return made
 
 
@@ -45,10 +45,10 @@ def test_the_table(frm: str) -> None:
 
 def test_straight_on() -> None:
     history: list[str] = []
-    made = go(history, *(one.lower() for one in ORDER))
-    assert (history, made) == (list(ORDER), Move("VALIDATE", "COMPLETE", 1))
-    over = move(history, "IDENTIFY")
-    assert over == Illegal("COMPLETE", "IDENTIFY", ())
+    made = go(history, *(one.lower() for one in PHASE_ORDER))
+    assert (history, made) == (list(PHASE_ORDER), PhaseMove("VALIDATE", "COMPLETE", 1))
+    over = move_phase(history, "IDENTIFY")
+    assert over == IllegalMove("COMPLETE", "IDENTIFY", ())
     assert (over.message, over.hint) == (
         "The task is in COMPLETE; IDENTIFY cannot come next.",
         "COMPLETE is the end.",
@@ -65,19 +65,19 @@ def test_straight_on() -> None:
     ],
 )
 def test_illegal_moves_name_the_legal_ones(history: list[str], to: str, message: str) -> None:
-    made = move(history, to)
-    assert isinstance(made, Illegal)
+    made = move_phase(history, to)
+    assert isinstance(made, IllegalMove)
     assert made.message == message
     assert made.hint == ("Next may be IDENTIFY, CHECKPOINT." if history else "Next may be INITIATE.")
 
 
 def test_aside_and_back_to_where_it_was() -> None:
-    history = list(ORDER[:5])
+    history = list(PHASE_ORDER[:5])
     for steps in (["CHECKPOINT"], ["CHECKPOINT", "SUSPENDED"]):
         go(history, *steps)
         assert next_phases(history) == ("CODE", "SUSPENDED")[: 3 - len(steps)]
-        assert isinstance(move(history, "DEPLOY"), Illegal)
-        assert go(history, "CODE") == Move(steps[-1], "CODE", 1)
+        assert isinstance(move_phase(history, "DEPLOY"), IllegalMove)
+        assert go(history, "CODE") == PhaseMove(steps[-1], "CODE", 1)
 
 
 @pytest.mark.parametrize(
@@ -92,23 +92,27 @@ def test_aside_and_back_to_where_it_was() -> None:
     ],
 )
 def test_tracebacks(cause: str, frm: str, to: str) -> None:
-    history = list(ORDER[: ORDER.index(frm) + 1])
-    by_cause, by_phase = move(history, cause), move(history, to, cause)
+    history = list(PHASE_ORDER[: PHASE_ORDER.index(frm) + 1])
+    by_cause, by_phase = move_phase(history, cause), move_phase(history, to, cause)
     assert by_cause == by_phase
-    assert isinstance(by_cause, Move)
+    assert isinstance(by_cause, PhaseMove)
     assert (by_cause.to, by_cause.iteration) == (to, 1 if to == ESCALATED else 2)
     assert by_cause.escalate is (to == ESCALATED)
-    assert isinstance(move(ORDER[:2], cause), Illegal if to not in (ESCALATED, "DOCUMENT") else Move)
+    assert isinstance(
+        move_phase(PHASE_ORDER[:2], cause), IllegalMove if to not in (ESCALATED, "DOCUMENT") else PhaseMove
+    )
 
 
 def test_a_traceback_leads_back_only() -> None:
-    assert isinstance(move(ORDER[:4], "implementation_error"), Move)  # SOLVE to CODE is the way on anyway
-    assert isinstance(move(ORDER[:2], "CODE", "implementation_error"), Illegal)
-    assert isinstance(move(ORDER, "unknown"), Illegal)
+    assert isinstance(
+        move_phase(PHASE_ORDER[:4], "implementation_error"), PhaseMove
+    )  # SOLVE to CODE is the way on anyway
+    assert isinstance(move_phase(PHASE_ORDER[:2], "CODE", "implementation_error"), IllegalMove)
+    assert isinstance(move_phase(PHASE_ORDER, "unknown"), IllegalMove)
 
 
 def test_iterations_warnings_and_escalation() -> None:
-    history = list(ORDER[:4])
+    history = list(PHASE_ORDER[:4])
     round_and_round = [go(history, "CODE" if history[-1] == "SOLVE" else "SOLVE") for _ in range(18)]
     assert [one.iteration for one in round_and_round[:-1]] == [1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
     late = ["at 10 a person has to decide" in " ".join(one.warnings) for one in round_and_round[:-1]]
@@ -120,7 +124,7 @@ def test_iterations_warnings_and_escalation() -> None:
 
 
 def test_after_an_escalation_a_person_decides() -> None:
-    history = [*ORDER[:5], *["SOLVE", "CODE"] * 8, ESCALATED]
+    history = [*PHASE_ORDER[:5], *["SOLVE", "CODE"] * 8, ESCALATED]
     made = go(history, "SOLVE")
     assert (made.to, made.iteration, made.escalate) == ("SOLVE", 10, False)
     assert go(history, "CODE", "DEPLOY", "TEST", "VALIDATE").iteration == 10
@@ -128,7 +132,7 @@ def test_after_an_escalation_a_person_decides() -> None:
 
 
 def test_going_round_is_told() -> None:
-    history = list(ORDER[:5])
+    history = list(PHASE_ORDER[:5])
     assert go(history, "DEPLOY", "CODE").warnings == ("The task goes round: CODE → DEPLOY → CODE.",)
     assert go(history, "CHECKPOINT").warnings == ()
 
@@ -139,10 +143,10 @@ class Course(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.history: list[str] = []
-        self.moves: list[Move] = []
+        self.moves: list[PhaseMove] = []
 
-    def take(self, made: Move | Illegal) -> None:
-        assert isinstance(made, Move)
+    def take(self, made: PhaseMove | IllegalMove) -> None:
+        assert isinstance(made, PhaseMove)
         self.history.append(made.to)
         self.moves.append(made)
 
@@ -150,8 +154,8 @@ class Course(RuleBasedStateMachine):
     @rule(data=st.data())
     def go_on(self, data: st.DataObject) -> None:
         to = data.draw(st.sampled_from(next_phases(self.history)))
-        made = move(self.history, to)
-        assert isinstance(made, Move)
+        made = move_phase(self.history, to)
+        assert isinstance(made, PhaseMove)
         assert made.to in (to, ESCALATED)
         self.take(made)
 
@@ -159,25 +163,25 @@ class Course(RuleBasedStateMachine):
     @rule(to=st.sampled_from(["SOLVE", "CODE", "IDENTIFY"]))
     def go_back(self, to: str) -> None:
         if to in next_phases(self.history):
-            self.take(move(self.history, to))
+            self.take(move_phase(self.history, to))
 
     @rule(cause=st.sampled_from(sorted(TRACEBACKS)))
     def trace_back(self, cause: str) -> None:
-        made = move(self.history, cause)
-        if isinstance(made, Move):
+        made = move_phase(self.history, cause)
+        if isinstance(made, PhaseMove):
             assert made.to in (TRACEBACKS[cause], ESCALATED)
             self.take(made)
 
     @rule(to=st.sampled_from([*PHASES, "DANCE", ""]))
     def try_anything(self, to: str) -> None:
-        made = move(self.history, to)
-        assert isinstance(made, Move) == (to in next_phases(self.history))
+        made = move_phase(self.history, to)
+        assert isinstance(made, PhaseMove) == (to in next_phases(self.history))
 
     @invariant()
     def every_move_is_in_the_table(self) -> None:
         for made in self.moves:
             assert made.to in PHASES
-            legal = LEGAL.get(made.frm, {*ORDER[:-1], ESCALATED, "SUSPENDED"})  # from aside: where the task was
+            legal = LEGAL.get(made.frm, {*PHASE_ORDER[:-1], ESCALATED, "SUSPENDED"})  # from aside: where the task was
             assert made.escalate or made.to in legal or made.to == TRACEBACKS.get(made.why)
 
     @invariant()

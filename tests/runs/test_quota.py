@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.agents import quota, stream
+from overhand.agents import all_pauses, quota, stream
 from overhand.agents.drivers import claude
-from overhand.record.events import fold
+from overhand.record import fold
 from support import player
 from support.real_agents import house, returns
 from support.real_agents import until as comes
@@ -188,7 +188,7 @@ def test_both_at_their_limit_wait(scene: Scene, bench: Path) -> None:
     scene.project.config('on_limit = "switch:codex"\n[drivers.codex]\non_limit = "switch:claude"\n')
     (bench / "limit").write_text("You\u2019ve hit your usage limit. Try again in 2 hours.")
     task = scene.delegate("first", "--agent", "claude")
-    until(lambda: len(quota.pauses(scene.store)) == 2, "both paused")
+    until(lambda: len(all_pauses(scene.store)) == 2, "both paused")
     until(lambda: scene.state(task).queued, "it waits")
     assert len(scene.state(task).runs) == 2
     assert len(runs_of(bench)) == 2
@@ -201,7 +201,7 @@ def test_somebody_who_cannot_take_over_is_told_beforehand(scene: Scene, bench: P
     ran = scene.project.run("delegate", "first", "--agent", "claude", check=True)
     assert f"on_limit names {other}: " in ran.err
     assert "claude will wait" in ran.err
-    until(lambda: quota.pauses(scene.store), "the pause")
+    until(lambda: all_pauses(scene.store), "the pause")
     task = until(lambda: next((s for s in scene.store.tasks() if s.queued and s.runs), None), "it waits")
     assert task.agent == "claude"
 

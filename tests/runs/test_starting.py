@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.system import detached, processes
+from overhand.system import detached, start_time
 from support.scene import QUICK, until
 from support.soak import lots
 
@@ -121,7 +121,7 @@ def test_judging_killed_at_every_moment(yard: Scene, lot: int) -> None:
     for task, point in every_point(yard, "finish", lot, 5):
         assert not die_at(yard, task, "start", NEVER)
         shim = yard.pid(task, "shim")
-        until(lambda shim=shim: processes.start_time(shim) is None, "the end of the run")  # type: ignore[misc] # bound now
+        until(lambda shim=shim: start_time(shim) is None, "the end of the run")  # type: ignore[misc] # bound now
         assert not die_at(yard, task, "settle", NEVER)
         tasks[task] = point
     two_adopters(yard)

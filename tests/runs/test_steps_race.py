@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.documents import handoff
+from overhand.documents import parse_handoff
 from overhand.errors import Busy, NotFound
-from overhand.runs import steps
-from overhand.system import edits
+from overhand.runs import failed_suffix, mark_step, read_steps, step_progress, steps
+from overhand.system import Patch, edit_file, edits
 from support.scene import until
 
 if TYPE_CHECKING:
@@ -98,9 +98,9 @@ def test_no_byte_of_a_foreign_writer_is_lost(path: Path, writers: list[Writer], 
     rounds = 120 if way != "held" else 8
     for number in range(1, rounds + 1):
         state = ("x", " ")[number % 2] if kind == "byte" else ("!", " ")[number % 2]
-        suffix = steps.because(f"round {number}") if state == "!" else None
+        suffix = failed_suffix(f"round {number}") if state == "!" else None
         try:
-            steps.mark(str(path), f"step {number % 8 + 1}.", state, suffix)
+            mark_step(str(path), f"step {number % 8 + 1}.", state, suffix)
             marked += 1
         except Busy as error:
             refused += 1
@@ -112,20 +112,20 @@ def test_no_byte_of_a_foreign_writer_is_lost(path: Path, writers: list[Writer], 
     assert text.startswith(f"counter {count:08d}"), "its last word stands"
     assert text.partition("\n")[2].startswith("# Task Handoff\n\n## Task\nCount\n\n## Plan\n")
     assert "\0" not in text
-    assert [one.text for one in handoff.parse(text).plan] == [f"step {n}." for n in range(1, 9)]
+    assert [one.text for one in parse_handoff(text).plan] == [f"step {n}." for n in range(1, 9)]
     assert marked + refused == rounds
     assert marked if (way, kind) != ("held", "length") else refused, "a file that is held open is not replaced"
     assert len(os.listdir(path.parent)) == 3 + kept, "nothing is left beside it that was not told"
     for number in range(1, 9):  # it has stopped: now they stay
-        steps.mark(str(path), str(number), "x")
-    assert steps.progress(path.read_bytes()) == (8, 8, "")
+        mark_step(str(path), str(number), "x")
+    assert step_progress(path.read_bytes()) == (8, 8, "")
 
 
 def test_a_reader_does_not_stand_in_the_way(path: Path) -> None:
     with path.open("rb") as reader:
         reader.read(3)
-        steps.mark(str(path), "1", "x")
-        steps.mark(str(path), "2", "!", steps.because("why"))
+        mark_step(str(path), "1", "x")
+        mark_step(str(path), "2", "!", failed_suffix("why"))
     assert "- [x] step 1.\n- [!] step 2. — why\n" in path.read_text()
 
 
@@ -140,7 +140,7 @@ def test_eight_processes_mark_eight_steps(scene: Scene, tmp_path: Path) -> None:
     for process in started:
         out, err = process.communicate(timeout=60)
         assert process.returncode == 0, out + err
-    plan = handoff.parse(document.read_text()).plan
+    plan = parse_handoff(document.read_text()).plan
     assert [step.marker for step in plan] == ["!", "~", "?", "x"] * 2
     assert sorted(event["n"] for event in scene.events(task, "step")) == list(range(1, 9))
     for number in range(1, 9):
@@ -154,9 +154,9 @@ def test_killed_at_any_moment_leaves_a_whole_file(path: Path, kills: int) -> Non
     loop = (
         "import sys; from overhand.runs import steps; path = sys.argv[1]; print(flush=True)\n"
         "while True:\n"
-        "    steps.mark(path, '3', '!', steps.because('it broke badly'))\n"
-        "    steps.mark(path, '3', ' ')\n"
-        "    steps.mark(path, '5', 'x'); steps.mark(path, '5', ' ')\n"
+        "    steps.mark_step(path, '3', '!', steps.failed_suffix('it broke badly'))\n"
+        "    steps.mark_step(path, '3', ' ')\n"
+        "    steps.mark_step(path, '5', 'x'); steps.mark_step(path, '5', ' ')\n"
     )
     failed = whole.replace(b"- [ ] step 3.", "- [!] step 3. — it broke badly".encode())
     possible = {one.replace(b"[ ] step 5", mark) for one in (whole, failed) for mark in (b"[ ] step 5", b"[x] step 5")}
@@ -173,8 +173,8 @@ def test_killed_at_any_moment_leaves_a_whole_file(path: Path, kills: int) -> Non
         assert path.read_bytes() in possible
     left = [name for name in os.listdir(path.parent) if name != "HANDOFF.md"]
     assert all(name.startswith(".HANDOFF.md.") and name.endswith((".tmp", ".tmp.old")) for name in left)
-    steps.mark(str(path), "3", " ")
-    steps.mark(str(path), "5", " ")
+    mark_step(str(path), "3", " ")
+    mark_step(str(path), "5", " ")
     assert path.read_bytes() == whole
 
 
@@ -194,8 +194,8 @@ class Interruption:
     def __init__(self, path: Path, way: str) -> None:
         self.path, self.way, self.done = path, way, False
 
-    def change(self, raw: bytes) -> edits.Patch | None:
-        item = steps.choose(steps.read(raw), "step 2.")
+    def change(self, raw: bytes) -> Patch | None:
+        item = steps.choose(read_steps(raw), "step 2.")
         if not self.done:
             self.done = True
             newer = raw.replace(b"counter 00000000", b"counter 00000001, longer")
@@ -208,11 +208,11 @@ class Interruption:
                 assert self.process.stdin is not None
                 self.process.stdin.write(newer)
                 self.process.stdin.close()
-        return steps.patch(raw, item, "!", steps.because("why"))
+        return steps.patch(raw, item, "!", failed_suffix("why"))
 
 
 def test_a_file_that_is_replaced_meanwhile_is_marked_again(path: Path) -> None:
-    edits.edit(str(path), Interruption(path, "rename").change)
+    edit_file(str(path), Interruption(path, "rename").change)
     text = path.read_text()
     assert text.startswith("counter 00000001, longer\n")
     assert "- [!] step 2. — why\n" in text
@@ -221,7 +221,7 @@ def test_a_file_that_is_replaced_meanwhile_is_marked_again(path: Path) -> None:
 def test_who_comes_meanwhile_comes_before_or_after(path: Path) -> None:
     interruption = Interruption(path, "truncate")
     try:
-        edits.edit(str(path), interruption.change)
+        edit_file(str(path), interruption.change)
     except NotFound:
         pass  # truncated, and for a while not written again: there was nothing to change
     assert interruption.process.wait(30) == 0

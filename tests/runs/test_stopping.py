@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.policy import config
-from overhand.policy.actor import Actor
-from overhand.record import log
-from overhand.record.events import fold
-from overhand.record.store import NewTask, Store
-from overhand.runs import run
-from overhand.supervisor import client
-from overhand.system import detached, members, processes
+from overhand.policy import Actor, load_config
+from overhand.record import LOG_FILE, NewTask, Store, fold, log
+from overhand.runs import run_created, stop_run
+from overhand.supervisor import hand_to_supervisor, wake_supervisor
+from overhand.system import command_line_has, known_sessions, process_table, reap_children, start_detached, start_time
 from supervisor.parts import Watched
 from support.scene import QUICK, kill, until
 
@@ -43,20 +40,18 @@ def known_to_the_supervisor(scene: Scene, task: str) -> None:
     place = str(scene.place(task))
 
     def look() -> bool:
-        table = members.table()
-        return {table[pid].session for pid in scene.strays(task) if pid in table} <= set(
-            processes.known_sessions(place)
-        )
+        table = process_table()
+        return {table[pid].session for pid in scene.strays(task) if pid in table} <= set(known_sessions(place))
 
     until(look, "the supervisor noted the sessions of every stray")
 
 
 def its_time_is_over(scene: Scene, task: str) -> None:
     """Its deadline has passed, however long it took to get so far: it is given less time after the fact."""
-    with scene.store.lock(task, BY) as locked, open(f"{locked.folder}/{log.LOG}", "r+b") as file:
+    with scene.store.lock(task, BY) as locked, open(f"{locked.folder}/{LOG_FILE}", "r+b") as file:
         file.seek(file.read().rindex(b'"timeout":600.0'))
         file.write(b'"timeout":0.001')  # one write of the same length: nobody sees half a log
-    client.wake(scene.store, [task])
+    wake_supervisor(scene.store, [task])
 
 
 @pytest.mark.parametrize("shim", ["shim lives", "shim killed first"])
@@ -111,7 +106,7 @@ def hiding(number: str) -> str:
 
 
 def sleepers(number: str) -> int:
-    return sum(processes.command_line_has(pid, number) for pid in members.table())
+    return sum(command_line_has(pid, number) for pid in process_table())
 
 
 def test_many_runs_are_stopped_at_once_and_nobody_of_another_one(scene: Scene) -> None:
@@ -234,10 +229,10 @@ def test_queued_children_go_as_well(scene: Scene) -> None:
 def test_queued_children_do_not_take_the_place_of_a_stopped_parent_that_is_not_judged(scene: Scene) -> None:
     task, child = above_and_queued_below(scene)
     scene.kill_supervisor()
-    run.stop(Actor(scene.store, config.load(str(scene.path)), BY), task, "cancelled", 0.0)
+    stop_run(Actor(scene.store, load_config(str(scene.path)), BY), task, "cancelled", 0.0)
     with scene.store.lock(task, BY):  # nobody gets to judge it, or to see what it delegated, before this is over
-        assert client.hand_over(scene.store, [child])
-        assert client.hand_over(scene.store, [child])  # by now the queue was looked at once
+        assert hand_to_supervisor(scene.store, [child])
+        assert hand_to_supervisor(scene.store, [child])  # by now the queue was looked at once
     assert scene.judged(child).status == "cancelled"
     assert (scene.judged(task).status, scene.starts(child)) == ("cancelled", 0)
 
@@ -320,18 +315,18 @@ def test_what_hid_before_the_shim_was_killed_comes_to_the_supervisor(scene: Scen
     task = scene.delegate()
     scene.appears("up")
     kill(scene.pid(task, "shim"))
-    until(lambda: processes.start_time(scene.pid(task, "shim")) is None, "the shim gone")
+    until(lambda: start_time(scene.pid(task, "shim")) is None, "the shim gone")
     scene.json("stop", task, "--now")
-    assert [pid for pid in scene.strays(task) if processes.start_time(pid) is not None] == []
+    assert [pid for pid in scene.strays(task) if start_time(pid) is not None] == []
 
 
 def test_a_shim_that_was_killed_before_it_was_watched_leaves_orphans_at_once(tmp_path: Path) -> None:
     """Nobody has buried it yet; a `stop` that is looked at in the same moment must find whom it left."""
-    shim = detached.start(str(tmp_path), ["/bin/sleep", "600"], cwd=str(tmp_path), env={"PATH": os.environ["PATH"]})
+    shim = start_detached(str(tmp_path), ["/bin/sleep", "600"], cwd=str(tmp_path), env={"PATH": os.environ["PATH"]})
     agent = until(lambda: (tmp_path / "pid").exists() and int((tmp_path / "pid").read_text() or 0), "the agent")
     kill(shim)
     run_id = "sess_1_aaaaaa"
-    begun = {**run.created(run_id, "worker", "command", 600.0).line, **log.stamp(BY)}
+    begun = {**run_created(run_id, "worker", "command", 600.0).line, **log.stamp(BY)}
     task = fold("x", [begun, {"e": "run.started", "run": run_id, "shim": shim}])
     assert task.current_run is not None
     watched = Watched(Store(str(tmp_path)))
@@ -339,4 +334,4 @@ def test_a_shim_that_was_killed_before_it_was_watched_leaves_orphans_at_once(tmp
     assert (watch.orphan, watch.pidfd) == (True, None)
     watched.runs.drop("x")
     os.kill(agent, signal.SIGKILL)
-    detached.reap()
+    reap_children()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import select
 from typing import TYPE_CHECKING
 
-from overhand.policy.actor import Actor
-from overhand.policy.config import Config
+from overhand.policy import Actor, Config
 from overhand.supervisor.jobs import Jobs
 from overhand.supervisor.live_runs import LiveRuns
 from overhand.supervisor.messages import Context, Mailbox
@@ -15,8 +14,7 @@ from overhand.supervisor.meter import Meter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from overhand.record.store import Store
-    from overhand.record.task import Run, Task
+    from overhand.record import Run, Store, Task
     from overhand.supervisor.live_runs import Watch
 
 

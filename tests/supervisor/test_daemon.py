@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.supervisor import client, switch
-from overhand.system import machine
-from overhand.system.jsonline import dumps
+from overhand.supervisor import ask_supervisor, client, daemon_state, running_supervisor, turn_daemon_on
+from overhand.system import dump_line, epoch_of
 from support.daemon import TYPED
 from support.items import AT, INLINE, NOTES, REQUEST
 from support.scene import QUICK, until
@@ -59,7 +58,7 @@ def test_inv_daemon_debounce(house: Watched) -> None:
         last = file.stat().st_mtime
     house.becomes("#done-fix")
     (task,) = house.items()
-    assert machine.epoch(house.state(task).created) - last >= 3.0 - 0.01
+    assert epoch_of(house.state(task).created) - last >= 3.0 - 0.01
 
 
 def test_inv_needs_and_next_and_inline_are_not_watched(house: Watched) -> None:
@@ -109,12 +108,12 @@ def test_what_a_run_writes_while_everything_is_read_again_waits_for_a_person(hou
 import os
 from overhand.items import index
 
-def begin(self, *args, begin=index.Index.__init__):
+def begin(self, *args, begin=index.TagIndex.__init__):
     if os.path.exists({str(gate)!r}):
         open({str(gate)!r}).close()
     begin(self, *args)
 
-index.Index.__init__ = begin
+index.TagIndex.__init__ = begin
 """
     with supervised(house, wait):
         with house.undecided():
@@ -124,7 +123,7 @@ index.Index.__init__ = begin
             house.write(".gitignore", "node/\n")
             until(lambda: not house.status()["scanned"], "everything read again")
             ended = house.judged(house.delegate("write")).runs[0].ended
-            until(lambda: time.time() > machine.epoch(ended or "") + 10, "a look at the first one, later than this run")
+            until(lambda: time.time() > epoch_of(ended or "") + 10, "a look at the first one, later than this run")
             with gate.open("w"):
                 gate.unlink()
         until(lambda: "requests/agents-own.md#fix" in [one["item"] for one in house.log("waits")], "it in the inbox")
@@ -201,10 +200,10 @@ from overhand.cli import main
 
 unsaid = ["", ""]  # sent in place of the first message and of its repetition
 
-def late(message, dumps=client.dumps):
+def late(message, dumps=client.dump_line):
     return unsaid.pop() if unsaid else dumps(message)
 
-client.dumps = late
+client.dump_line = late
 sys.exit(main(sys.argv[1:]))
 """
     stopped = subprocess.run(
@@ -221,9 +220,9 @@ sys.exit(main(sys.argv[1:]))
 def test_who_was_not_heard_at_once_asks_again(house: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     """That it sent us away does not mean that it is off."""
     house.begin()
-    words = iter(["", dumps({"ask": "daemon"})])
-    monkeypatch.setattr(client, "dumps", lambda _: next(words))
-    told = client.ask(house.store, {"ask": "daemon"})
+    words = iter(["", dump_line({"ask": "daemon"})])
+    monkeypatch.setattr(client, "dump_line", lambda _: next(words))
+    told = ask_supervisor(house.store, {"ask": "daemon"})
     assert told is not None
     assert json.loads(told)["watches"] is True
 
@@ -251,7 +250,7 @@ def test_an_agent_cannot_switch_it(house: Watched) -> None:
     house.judged(house.delegate())
     assert (house.path / "code").read_text() == "3\n"
     assert "is for a person" in (house.path / "said").read_text()
-    assert switch.state(house.store) is None
+    assert daemon_state(house.store) is None
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -320,13 +319,14 @@ from overhand.agents import files
 from overhand.items import index
 from overhand.policy import trust
 
-def begin(self, *args, begin=index.Index.__init__):
+def begin(self, *args, begin=index.TagIndex.__init__):
     with open({str(house.path / ".overhand/config.toml")!r}, "w") as file:
         file.write('approval = "record"')
-    trust.remember({str(house.path)!r}, trust.marks({str(house.path)!r}, files.runnable({str(house.path)!r})))
+    root = {str(house.path)!r}
+    trust.mark_trusted(root, trust.file_digests(root, files.runnable_files(root)))
     begin(self, *args)
 
-index.Index.__init__ = begin
+index.TagIndex.__init__ = begin
 """
     with supervised(house, change):
         house.write(AT, TYPED)
@@ -349,11 +349,11 @@ def test_where_folders_cannot_be_watched_they_are_looked_at(house: Watched) -> N
 def supervised(house: Watched, first: str) -> Iterator[None]:
     """A real supervisor that watches tags, and in which something is done first."""
     script = f"{first}\nimport sys; from overhand.supervisor import loop; sys.exit(loop.main(sys.argv[1:]))"
-    switch.turn_on(house.store)
+    turn_daemon_on(house.store)
     argv = [sys.executable, "-P", "-c", script, str(house.path), "-m", "overhand.supervisor"]
     boss = subprocess.Popen(argv, env=house.project.environment(), start_new_session=True)
     try:
-        until(lambda: client.running(house.store) == boss.pid and house.status()["scanned"], "the first scan")
+        until(lambda: running_supervisor(house.store) == boss.pid and house.status()["scanned"], "the first scan")
         yield
     finally:
         boss.kill()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from items.test_crashes import at_every_point, in_lots
-from overhand.items import typed
-from overhand.runs import finish, run
+from overhand.items import handle_changed_file
+from overhand.runs import finish_run, settle_run, start_run
 from support.daemon import TYPED
 from support.items import AT, BY, GATES
 from support.scene import QUICK, kill, until
@@ -28,7 +28,7 @@ def test_taking_what_was_typed(house: Watched, lot: int) -> None:
 
     def after(one: House) -> None:
         for _ in range(2):
-            typed.heed(one.store, one.work.config, AT, BY)
+            handle_changed_file(one.store, one.work.config, AT, BY)
         (task,) = one.items()
         assert one.read() == TYPED.replace("#delegated-fix", f"#delegated-fix <!--overhand:{task}-->")
         assert (one.state(task).queued, len(one.events(task, "accepted"))) == (True, 1)
@@ -44,7 +44,7 @@ def test_queueing_again(house: Watched, lot: int) -> None:
         one.waiting_worker()
         one.write()
         task = one.prepared()
-        assert run.start(one.work, task)
+        assert start_run(one.work, task)
         one.appears("up")
         for name in ("shim", "pid"):
             kill(one.pid(task, name))
@@ -53,8 +53,8 @@ def test_queueing_again(house: Watched, lot: int) -> None:
     def after(one: House) -> None:
         assert ("## Recovery" in one.read()) == (one.tag() == "#delegated-fix"), "one edit"
         (task,) = one.items()
-        run.settle(one.work, task)
-        state = finish.finish(one.work, task)
+        settle_run(one.work, task)
+        state = finish_run(one.work, task)
         assert (state.queued, state.requeued, len(state.runs)) == (True, 1, 1)
         assert (one.tag(), one.read().count("**Prior Session**")) == ("#delegated-fix", 1)
         assert len(one.events(task, "requeued")) == 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.items import typed
+from overhand.items import handle_changed_file
 from support.daemon import TYPED
 from support.items import AT, BY, REQUEST
 from support.scene import QUICK, until
@@ -144,11 +144,11 @@ def test_an_old_buffer_before_the_first_run_is_approved_anew(house: Watched) -> 
     house.write()
     first = house.prepared()
     house.write(AT, TYPED)
-    (second,) = typed.heed(house.store, house.work.config, AT, BY)
+    (second,) = handle_changed_file(house.store, house.work.config, AT, BY)
     assert second != first
     assert (house.state(first).status, house.state(second).queued) == ("cancelled", True)
     assert house.tags() == [("#delegated-fix", second)]
-    assert typed.heed(house.store, house.work.config, AT, BY) == [second]
+    assert handle_changed_file(house.store, house.work.config, AT, BY) == [second]
 
 
 def test_an_older_branch_from_before_the_approval_is_checked_out(house: Watched) -> None:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.documents import tags
-from overhand.items import find
-from overhand.items.index import Hit, Index
-from overhand.supervisor import client
-from overhand.system.jsonline import loads
+from overhand.documents import line_text, stage_of_tag
+from overhand.items import TagHit, TagIndex, search_tags
+from overhand.supervisor import ask_supervisor
+from overhand.system import load_line
 from support.scene import until
 
 if TYPE_CHECKING:
@@ -33,35 +32,35 @@ TEXTS = (
 )
 
 
-def searched(root: str) -> dict[str, tuple[Hit, ...]]:
+def searched(root: str) -> dict[str, tuple[TagHit, ...]]:
     """What a search finds of what the index holds."""
     return {
         path.removeprefix(f"{root}/"): hits
-        for path, raw, found in find.search(root, "#*")
+        for path, raw, found in search_tags(root, "#*")
         if (
             hits := tuple(
-                Hit(tag.line, tag.name, tag.on_tags_line, tag.task, tags.line_text(raw, tag))
+                TagHit(tag.line, tag.name, tag.on_tags_line, tag.task, line_text(raw, tag))
                 for tag in found
-                if tags.stage(tag.name)
+                if stage_of_tag(tag.name)
             )
         )
     }
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Iterator[Index]:
+def index(tmp_path: Path) -> Iterator[TagIndex]:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/one.md").write_bytes(TEXTS[0])
     (tmp_path / "two.md").write_bytes(TEXTS[2])
     (tmp_path / ".agent-workspaces").mkdir()
     (tmp_path / ".agent-workspaces/ours.md").write_bytes(TEXTS[0])
-    index = Index(os.path.realpath(tmp_path))
+    index = TagIndex(os.path.realpath(tmp_path))
     index.begin()
     yield index
     index.close()
 
 
-def agrees(index: Index) -> bool:
+def agrees(index: TagIndex) -> bool:
     """Take in what has happened and compare; False if everything must be read again first."""
     index.drain()
     if index.is_lost or index.dirty or not index.tree.is_whole:
@@ -71,7 +70,7 @@ def agrees(index: Index) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_after_any_change_it_says_what_a_search_says(index: Index, seed: int) -> None:
+def test_after_any_change_it_says_what_a_search_says(index: TagIndex, seed: int) -> None:
     """Files and folders made, changed, moved, exchanged, linked and removed at random; looked at after each change."""
     chance = random.Random(seed)
     folders = ["", "a/", "a/b/", "a/c/", "d/", ".hidden/"]
@@ -122,7 +121,7 @@ def _change(root: str, chance: random.Random, folders: list[str], names: list[st
         return  # not there, or there already
 
 
-def test_a_folder_whose_place_a_link_takes_is_gone(index: Index) -> None:
+def test_a_folder_whose_place_a_link_takes_is_gone(index: TagIndex) -> None:
     os.rename(f"{index.root}/a", f"{index.root}/z")
     os.symlink("z", f"{index.root}/a")
     assert agrees(index)
@@ -130,7 +129,7 @@ def test_a_folder_whose_place_a_link_takes_is_gone(index: Index) -> None:
     assert "a/one.md" not in index.hits
 
 
-def test_what_is_ignored_is_not_found(index: Index) -> None:
+def test_what_is_ignored_is_not_found(index: TagIndex) -> None:
     root = index.root
     for path in ("x/y.md", "node/z.md"):
         os.makedirs(os.path.dirname(f"{root}/{path}"))
@@ -142,7 +141,7 @@ def test_what_is_ignored_is_not_found(index: Index) -> None:
         file.write("node/\n")
     index.drain()
     assert index.is_lost, "other files count now"
-    again = Index(root)
+    again = TagIndex(root)
     again.begin()
     assert agrees(again)
     os.mkdir(f"{root}/x/node")
@@ -154,7 +153,7 @@ def test_what_is_ignored_is_not_found(index: Index) -> None:
 
 
 @pytest.mark.parametrize("text", [b"#needs-fix\0\n", b"#needs-fix\n" * 500_000])
-def test_what_is_no_text_or_very_big_is_not_held(index: Index, text: bytes) -> None:
+def test_what_is_no_text_or_very_big_is_not_held(index: TagIndex, text: bytes) -> None:
     with open(f"{index.root}/a/odd.md", "wb") as file:
         file.write(text)
     index.drain()
@@ -163,7 +162,7 @@ def test_what_is_no_text_or_very_big_is_not_held(index: Index, text: bytes) -> N
     assert agrees(index)
 
 
-def test_more_than_the_kernel_can_hold_is_noticed(index: Index) -> None:
+def test_more_than_the_kernel_can_hold_is_noticed(index: TagIndex) -> None:
     with open("/proc/sys/fs/inotify/max_queued_events", encoding="ascii") as file:
         most = int(file.read())
     if most > 100_000:
@@ -178,8 +177,8 @@ def held(house: Watched, files: int) -> None:
     """Wait until the daemon holds this many files."""
 
     def reached() -> bool:
-        told = client.ask(house.store, {"ask": "daemon"})
-        return told is not None and loads(told.decode())["files"] == files
+        told = ask_supervisor(house.store, {"ask": "daemon"})
+        return told is not None and load_line(told.decode())["files"] == files
 
     until(reached, f"{files} files in the daemon's index")
 

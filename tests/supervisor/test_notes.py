@@ -9,16 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overhand.errors import BadInput
-from overhand.policy import config
+from overhand.policy import Notify, load_config
 from overhand.policy.settings import NOTE_KINDS
-from overhand.record.events import fold
+from overhand.record import fold
 from overhand.supervisor.notify.notes import Note, note_of
 from overhand.words import HEADLINES, STATUSES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.record.task import Line, Task
+    from overhand.record import Task
+    from overhand.record.task import Line
 
 START: list[Line] = [
     {"e": "created", "t": "t0", "handle": 3, "title": "Mend it", "agent": "worker"},
@@ -169,7 +170,7 @@ def test_bad_settings_are_named_without_their_value(
     (tmp_path / "overhand").mkdir()
     (tmp_path / "overhand/config.toml").write_text(f"[notify]\n{text}\n")
     with pytest.raises(BadInput) as caught:
-        config.load(str(tmp_path))
+        load_config(str(tmp_path))
     assert problem in caught.value.message
     assert "s3cret" not in caught.value.message
 
@@ -179,8 +180,8 @@ def test_good_settings_and_whose_they_are(tmp_path: Path, monkeypatch: pytest.Mo
     for folder, text in (("overhand", 'ntfy = "env:NTFY_URL"\non = ["question"]'), (".overhand", 'command = ["x"]')):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "config.toml").write_text(f"[notify]\n{text}\n")
-    both = config.load(str(tmp_path)).notify
-    assert both == config.Notify(ntfy="env:NTFY_URL", on=("question",), command=("x",))
-    mine = config.load(str(tmp_path), project=False).notify
+    both = load_config(str(tmp_path)).notify
+    assert both == Notify(ntfy="env:NTFY_URL", on=("question",), command=("x",))
+    mine = load_config(str(tmp_path), project=False).notify
     assert mine.command == ()
     assert mine.ntfy == "env:NTFY_URL"

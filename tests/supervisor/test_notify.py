@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.policy.config import Notify
+from overhand.policy import Notify
 from overhand.supervisor.notify.notes import Note
 from overhand.supervisor.notify.notifications import Notifications
-from overhand.system import processes
+from overhand.system import start_time
 from support.scene import until
 
 if TYPE_CHECKING:
@@ -369,7 +369,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(desk: Desk) -> None:
         if (desk.folder / "pids").exists():
             break
     for pid in pids(desk.folder / "pids"):
-        until(lambda p=pid: processes.start_time(p) is None, f"the end of {pid}")  # type: ignore[misc] # bound now
+        until(lambda p=pid: start_time(p) is None, f"the end of {pid}")  # type: ignore[misc] # bound now
 
 
 def test_close_waits_no_longer_than_it_was_told_and_leaves_nobody(desk: Desk) -> None:
@@ -381,7 +381,7 @@ def test_close_waits_no_longer_than_it_was_told_and_leaves_nobody(desk: Desk) ->
     notifier.close(0.01)
     notifier.send(replace(NOTE, key="late"))
     for pid in left:
-        until(lambda p=pid: processes.start_time(p) is None, f"the end of {pid}")  # type: ignore[misc] # bound now
+        until(lambda p=pid: start_time(p) is None, f"the end of {pid}")  # type: ignore[misc] # bound now
     until(lambda: len(desk.lines) >= 2, "both lines")
     assert sorted(desk.lines) == [
         "notify command sleeper: not finished when the supervisor ended; it was ended",

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.plans import task as plan_task
-from overhand.policy import trust
-from overhand.policy.actor import Actor
-from overhand.policy.caller import caller
-from overhand.policy.config import Config
-from overhand.record.task import Run, Task
-from overhand.runs import spending
-from overhand.supervisor import client, switch
+from overhand.plans import begin_plan, make_plan_task
+from overhand.policy import Actor, Config, find_caller, trusted_config
+from overhand.record import Run, Task
+from overhand.runs import USAGE_FILE
+from overhand.supervisor import hand_to_supervisor, turn_daemon_off, turn_daemon_on
 from overhand.supervisor.jobs import Jobs
 from overhand.supervisor.messages import Changed, RunOver
 from overhand.supervisor.meter import Meter
@@ -23,8 +20,7 @@ from overhand.supervisor.plans import Plans
 from overhand.supervisor.queue import Begin, Block, Queue, Start
 from overhand.supervisor.steps import next_step
 from overhand.supervisor.tag_daemon import TagDaemon
-from overhand.verbs import Session
-from overhand.verbs import plan as plan_verb
+from overhand.verbs import PlanSource, Session, check_source
 from supervisor.parts import Inline, Watched, context_of
 from support.scene import QUICK
 
@@ -189,7 +185,7 @@ def test_the_meter_counts_reports_once_and_again_when_asked(scene: Scene) -> Non
     context = context_of(Actor(scene.store, Config(), BY))
     meter, jobs, mail = Meter(context), context.jobs, context.mail
     assert not meter.is_due(task, place, limited=False)
-    with open(f"{place}/{spending.REPORTS}", "w", encoding="utf-8") as file:
+    with open(f"{place}/{USAGE_FILE}", "w", encoding="utf-8") as file:
         file.write('{"input": 10, "output": 5}\n')
     assert meter.is_due(task, place, limited=False)
     assert meter.count(task, 0.0)
@@ -212,12 +208,12 @@ def test_a_plan_is_opened_executed_and_let_go(scene: Scene) -> None:
     scene.shell("worker", QUICK)
     scene.json("list")  # trusts what is there now
     session, text = Session(str(scene.path)), "task: one\nnodes:\n  a: {agent: worker, task: do it}\n"
-    plan = plan_verb.look_over(session, plan_verb.Source("the plan", "", text.encode())).plan
+    plan = check_source(session, PlanSource("the plan", "", text.encode())).plan
     assert plan is not None
-    person = caller(scene.store)
-    actor = Actor(scene.store, trust.settings(session.root), person.by("test"))
-    task = plan_task.make(actor, person, plan, text, {"trusted": True}).id
-    plan_task.begin(actor, task)
+    person = find_caller(scene.store)
+    actor = Actor(scene.store, trusted_config(session.root), person.by("test"))
+    task = make_plan_task(actor, person, plan, text, {"trusted": True}).id
+    begin_plan(actor, task)
     context = context_of(actor)
     plans, jobs, mail = Plans(context), context.jobs, context.mail
     plans.look(scene.state(task))
@@ -229,7 +225,7 @@ def test_a_plan_is_opened_executed_and_let_go(scene: Scene) -> None:
     assert not plans.works_for("sess_1_aaaaaa")
     plans.drop(task)
     assert plans.is_idle
-    assert client.hand_over(scene.store, [task])
+    assert hand_to_supervisor(scene.store, [task])
     assert scene.judged(task).status == "completed"
     assert scene.starts(node) == 1
 
@@ -246,7 +242,7 @@ def test_the_daemon_hands_over_what_was_typed(scene: Scene) -> None:
     daemon, jobs = TagDaemon(context, lambda: None), context.jobs
     daemon.turn()
     assert not daemon.on
-    switch.turn_on(scene.store)
+    turn_daemon_on(scene.store)
     daemon.turn()
     jobs.finished()  # the first scan
     assert (daemon.on, daemon.status([], [])["complete"]) == (True, True)
@@ -259,6 +255,6 @@ def test_the_daemon_hands_over_what_was_typed(scene: Scene) -> None:
     daemon.tick(is_queued=False)
     jobs.finished()
     assert (daemon.status([], [])["pending"], said) == ([], [])
-    switch.turn_off(scene.store)
+    turn_daemon_off(scene.store)
     daemon.turn()
     assert not daemon.on

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.items import recovery
-from overhand.record.events import Accepted
-from overhand.runs import finish, run
-from overhand.system import machine
+from overhand.items import retry_not_before
+from overhand.record import Accepted
+from overhand.runs import finish_run, settle_run, start_run
+from overhand.system import epoch_of
 from support.items import AT
 from support.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
-    from overhand.record.task import Task
+    from overhand.record import Task
     from support.daemon import Watched
 
 FAILED = """cat >"$OVERHAND_RESULT" <<'END'
@@ -28,20 +28,20 @@ END
 
 def attempt(house: Watched, task: str) -> Task:
     """One run without a supervisor, from its start to its verdict."""
-    assert run.start(house.work, task)
+    assert start_run(house.work, task)
     house.agent_ended(task)
-    run.settle(house.work, task)
-    return finish.finish(house.work, task)
+    settle_run(house.work, task)
+    return finish_run(house.work, task)
 
 
 def lost(house: Watched, task: str) -> Task:
     """A run whose shim and agent are killed at once, so that nobody can say how it ended."""
-    assert run.start(house.work, task)
+    assert start_run(house.work, task)
     house.appears("up").unlink()
     for name in ("shim", "pid"):
         kill(house.pid(task, name))
-    run.settle(house.work, task)
-    return finish.finish(house.work, task)
+    settle_run(house.work, task)
+    return finish_run(house.work, task)
 
 
 def shown(house: Watched) -> tuple[str, int]:
@@ -64,7 +64,7 @@ def test_a_lost_run_is_tried_three_times_and_then_a_person_is_told(house: Watche
     assert (task.queued, task.status, len(task.runs)) == (False, "failed", 3)
     assert shown(house) == ("#needs-fix", 3)
     assert "attempt 3 of 3" in task.notices[-1]
-    assert not run.start(house.work, approved)
+    assert not start_run(house.work, approved)
 
 
 def test_the_next_attempt_is_told_what_the_last_one_left(house: Watched, approved: str) -> None:
@@ -93,12 +93,12 @@ def test_a_failure_is_tried_again_if_its_agent_says_that_it_may_pass(
 
 def test_one_that_was_killed_from_outside_is_tried_again(house: Watched, approved: str) -> None:
     house.waiting_worker()
-    assert run.start(house.work, approved)
+    assert start_run(house.work, approved)
     house.appears("up")
     os.kill(house.pid(approved, "pid"), signal.SIGKILL)
     house.agent_ended(approved)
-    run.settle(house.work, approved)
-    assert finish.finish(house.work, approved).queued
+    settle_run(house.work, approved)
+    assert finish_run(house.work, approved).queued
 
 
 @pytest.mark.parametrize("status", ["blocked", "needs-input"])
@@ -140,12 +140,12 @@ def test_what_was_approved_as_next_goes_back_to_next(house: Watched) -> None:
 def test_processes_that_are_left_keep_it_from_another_attempt(house: Watched, approved: str) -> None:
     house.agent("worker", "spawn:setsid", "hang")
     house.trusted()
-    assert run.start(house.work, approved)
+    assert start_run(house.work, approved)
     until(lambda: house.strays(approved), "somebody left behind")
     os.kill(house.pid(approved, "pid"), signal.SIGKILL)
     house.agent_ended(approved)
-    run.settle(house.work, approved)
-    task = finish.finish(house.work, approved)
+    settle_run(house.work, approved)
+    task = finish_run(house.work, approved)
     try:
         assert (task.queued, house.tag()) == (False, "#needs-fix")
         assert "are left" in task.notices[-1]
@@ -158,7 +158,7 @@ def test_the_backoff_is_in_the_record(house: Watched, approved: str) -> None:
     """A new supervisor does not start it sooner."""
     house.waiting_worker()
     task = lost(house, approved)
-    due = recovery.not_before(task)
+    due = retry_not_before(task)
     (row,) = house.json("list")["tasks"]
     assert row["reason"].startswith("attempt 2 of 3, not before ")
     house.delegate("something else", "--agent", "worker")  # which starts a supervisor
@@ -168,6 +168,6 @@ def test_the_backoff_is_in_the_record(house: Watched, approved: str) -> None:
     house.begin()
     house.let_go()
     until(lambda: house.starts(approved) == 2, "the second attempt")
-    assert machine.epoch(house.state(approved).runs[1].created) >= due
+    assert epoch_of(house.state(approved).runs[1].created) >= due
     house.let_go()
     until(lambda: house.tag(AT) == "#needs-fix", "the end of the second attempt")

@@ -10,10 +10,10 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from overhand.supervisor import client
+from overhand.supervisor import client, hand_to_supervisor, wake_supervisor
 from overhand.supervisor.messages import Changed
 from overhand.supervisor.socket import Server
-from overhand.system import members, processes
+from overhand.system import command_line_has, process_table
 from supervisor.parts import Watched
 from support.scene import QUICK, kill, until
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 def supervisors(scene: Scene) -> list[int]:
     """Every process that is or wants to be this project's supervisor."""
-    mine = [pid for pid in members.table() if processes.command_line_has(pid, "overhand.supervisor")]
-    return [pid for pid in mine if processes.command_line_has(pid, str(scene.path))]
+    mine = [pid for pid in process_table() if command_line_has(pid, "overhand.supervisor")]
+    return [pid for pid in mine if command_line_has(pid, str(scene.path))]
 
 
 def test_ten_delegations_at_once_start_one(scene: Scene) -> None:
@@ -73,7 +73,7 @@ def test_a_verb_that_was_dropped_before_it_spoke_comes_again(scene: Scene) -> No
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        assert client.wake(scene.store, ["worker-1"])
+        assert wake_supervisor(scene.store, ["worker-1"])
         thread.join()
     assert heard == ["worker-1"]
 
@@ -92,7 +92,7 @@ def test_nothing_handed_over_to_a_leaving_supervisor_is_lost(scene: Scene) -> No
     scene.json("list")
     tasks = [scene.accepted(f"number {n}") for n in range(25)]
     for task in tasks:  # each is handed over in the moment after the one before was judged: when it is about to leave
-        assert client.hand_over(scene.store, [task])
+        assert hand_to_supervisor(scene.store, [task])
         assert scene.judged(task).status == "completed"
     assert [scene.starts(task) for task in tasks] == [1] * 25
 
@@ -101,7 +101,7 @@ def test_one_that_is_slow_to_come_is_waited_for(scene: Scene, monkeypatch: pytes
     """It lives: then it is no matter how long it takes to listen."""
     monkeypatch.setattr(client, "_PATIENCE", 0.0)
     task = scene.accepted()
-    assert client.hand_over(scene.store, [task])
+    assert hand_to_supervisor(scene.store, [task])
     assert scene.judged(task).status == "completed"
 
 
@@ -149,10 +149,10 @@ def test_a_stopped_supervisor_is_named_and_what_it_was_told_is_not_lost(scene: S
 def test_calling_it_leaves_no_descriptor_open(scene: Scene) -> None:
     """Also where the path is too long for a socket's address."""
     task = scene.json("delegate", "quick", "--agent", "worker", "--wait")["task_id"]
-    assert client.hand_over(scene.store, [task])
+    assert hand_to_supervisor(scene.store, [task])
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(5):
-        assert client.hand_over(scene.store, [task])
+        assert hand_to_supervisor(scene.store, [task])
     assert len(os.listdir("/proc/self/fd")) == before
 
 

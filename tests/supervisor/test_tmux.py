@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.errors import OverhandError, ToolMissing
-from overhand.record.store import Store
+from overhand.record import Store
+from overhand.supervisor import watch_in_tmux
 from overhand.supervisor.loop import open_window
-from overhand.supervisor.tmux import name_of, watch_in_tmux
+from overhand.supervisor.tmux import name_of
 from support.scene import until
 from support.warm import make_project
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.errors import Refused
-from overhand.supervisor import client
+from overhand.supervisor import client, hand_to_supervisor
 from overhand.supervisor.socket import Server
 from support.scene import until
 
@@ -77,5 +77,5 @@ def test_a_newer_supervisor_is_left_alone(scene: Scene, monkeypatch: pytest.Monk
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         with pytest.raises(Refused, match="newer version"):
-            client.hand_over(scene.store, ["worker-1"])
+            hand_to_supervisor(scene.store, ["worker-1"])
         thread.join()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from overhand.supervisor import switch
-from overhand.system.lock import Lock
+from overhand.supervisor import daemon_log
+from overhand.system import Lock
 from support.items import AT, REQUEST, House
 from support.scene import until
 
@@ -35,7 +35,7 @@ class Watched(House):
     def log(self, what: str = "") -> list[dict[str, Any]]:
         """What the daemon says it did."""
         try:
-            with open(switch.log_place(self.store), encoding="utf-8") as file:
+            with open(daemon_log(self.store), encoding="utf-8") as file:
                 found = [json.loads(line) for line in file]
         except FileNotFoundError:
             return []

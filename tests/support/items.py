@@ -8,15 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from overhand.documents import tags
-from overhand.items import approve as approving
-from overhand.items import item as places
-from overhand.items import sync as items
-from overhand.policy.actor import Actor
-from overhand.policy.caller import Caller
-from overhand.policy.config import load
-from overhand.record.task import Task
-from overhand.system import detached
+from overhand.documents import scan_tags, stage_of_tag
+from overhand.items import approve_item, resolve_item, sync_tag
+from overhand.policy import Actor, Caller, load_config
+from overhand.record import Task
+from overhand.system import exit_code, reap_children
 from support.scene import QUICK, Scene, until
 from support.warm import Project
 
@@ -70,7 +66,7 @@ class House(Scene):
 
     @property
     def work(self) -> Actor:
-        return Actor(self.store, load(str(self.path)), BY)
+        return Actor(self.store, load_config(str(self.path)), BY)
 
     def write(self, path: str = AT, text: str = REQUEST) -> Path:
         file = self.path / path
@@ -84,7 +80,7 @@ class House(Scene):
     def tags(self, path: str = AT) -> list[tuple[str, str]]:
         """Live tags with a stage, and the ids behind them."""
         raw = (self.path / path).read_bytes()
-        return [(tag.name, tag.task) for tag in tags.scan(raw) if tags.stage(tag.name)]
+        return [(tag.name, tag.task) for tag in scan_tags(raw) if stage_of_tag(tag.name)]
 
     def tag(self, path: str = AT) -> str:
         ((name, _),) = self.tags(path)
@@ -103,8 +99,8 @@ class House(Scene):
 
     def prepared(self, item: str = f"{AT}#fix", stage: str = "delegated") -> str:
         """Approved while no supervisor may start it."""
-        place = places.resolve(str(self.path), str(self.path), item)
-        return approving.approve(self.store, load(str(self.path)), place, Caller().by("test"), stage=stage).id
+        place = resolve_item(str(self.path), str(self.path), item)
+        return approve_item(self.store, load_config(str(self.path)), place, Caller().by("test"), stage=stage).id
 
     def items(self) -> list[str]:
         """Tasks that an approval made, and that were not refused."""
@@ -112,15 +108,15 @@ class House(Scene):
         return [task.id for task in found if task.status != "rejected"]
 
     def show(self, task: str) -> Task:
-        return items.show(self.store, BY, task)
+        return sync_tag(self.store, BY, task)
 
     def agent_ended(self, task: str) -> None:
         """Its run is over, and nobody has looked yet."""
         place = self.place(task)
 
         def look() -> bool:
-            detached.reap()
-            return detached.exit_code(str(place)) is not None  # the file is there a moment before its line is
+            reap_children()
+            return exit_code(str(place)) is not None  # the file is there a moment before its line is
 
         until(look, "the end of the agent")
 

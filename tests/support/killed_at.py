@@ -10,13 +10,11 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand.items import approve, item, typed
-from overhand.policy import config
-from overhand.policy.actor import Actor
-from overhand.policy.caller import Caller
-from overhand.record import log, store
-from overhand.runs import finish, run
-from overhand.system import edits, files
+from overhand.items import approve_item, handle_changed_file, resolve_item
+from overhand.policy import Actor, Caller, load_config
+from overhand.record import Store, append_lines, log
+from overhand.runs import finish_run, settle_run, start_run
+from overhand.system import edits, write_new
 from overhand.testing.countdown import Countdown
 
 if TYPE_CHECKING:
@@ -43,24 +41,24 @@ os.rename = between(os.rename)
 os.mkdir = between(os.mkdir)
 os.link = between(os.link)
 os.unlink = between(os.unlink)
-log.write = between(log.write)
-countdown.everywhere(files.write_new)
+countdown.everywhere(append_lines)
+countdown.everywhere(write_new)
 
 
 def main(root: str, step: str, word: str) -> None:
-    work = Actor(store.Store(root), config.load(root), {"kind": "overhand", "via": "test"})
+    work = Actor(Store(root), load_config(root), {"kind": "overhand", "via": "test"})
     if step == "record":  # an approval that dies as soon as the record is made
-        log.write = once(log.write)
+        countdown.everywhere(log.append_lines, once)
         step = "approve"
     if step == "approve":
-        approve.approve(work.store, work.config, item.resolve(root, root, word), Caller().by("test"))
+        approve_item(work.store, work.config, resolve_item(root, root, word), Caller().by("test"))
     elif step == "heed":
-        typed.heed(work.store, work.config, word, work.by)
+        handle_changed_file(work.store, work.config, word, work.by)
     elif step == "start":
-        run.start(work, word)
+        start_run(work, word)
     else:
-        run.settle(work, word)
-        finish.finish(work, word)
+        settle_run(work, word)
+        finish_run(work, word)
 
 
 main(sys.argv[1], sys.argv[3], sys.argv[4])

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from model import ScriptedModel, scripted_model
 from model.clients import point
-from overhand.agents import sessions
-from overhand.record.store import Store
-from overhand.system import members, processes
+from overhand.agents import native_session
+from overhand.record import Store
+from overhand.system import environment_of, process_table
 from overhand.testing.project import ProjectDir, Ran
 from support import scene
 from support.installed import program, require
@@ -78,7 +78,7 @@ class House(ProjectDir):
         """The native session of each run."""
         store = Store(str(self.path))
         task = store.task(store.resolve(str(handle)))
-        return [sessions.native(store, task, run) for run in task.runs]
+        return [native_session(store, task, run) for run in task.runs]
 
     def stream(self, run: Mapping[str, Any]) -> str:
         (found,) = self.path.glob(f".agent-workspaces/*/runs/{run['id']}")
@@ -106,7 +106,7 @@ class House(ProjectDir):
 
     def running(self, run: str) -> dict[int, str]:
         """Processes of a run, by the marker in their environment, with their command lines."""
-        found = [pid for pid in members.table() if processes.environment_of(pid, "OVERHAND_RUN") == run]
+        found = [pid for pid in process_table() if environment_of(pid, "OVERHAND_RUN") == run]
         return {pid: " ".join(_argv(pid)) for pid in found if _argv(pid)}
 
     def is_over(self, run: str) -> None:

@@ -12,19 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from overhand.policy import trust
-from overhand.record import log
-from overhand.record.store import NewTask, Store
-from overhand.supervisor import client
-from overhand.system import lock, members
-from overhand.system import processes as proc
+from overhand.policy import seal_task
+from overhand.record import NewTask, Store, read_log
+from overhand.supervisor import running_supervisor
+from overhand.system import command_line_has, environment_of, is_stopped, send_signal, start_time
 from overhand.testing import processes
 from overhand.testing.processes import SLEEP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from overhand.record.task import Line, Task
+    from overhand.record import Task
+    from overhand.record.task import Line
     from overhand.testing.project import ProjectDir
 
 PATIENCE = 90.0
@@ -55,7 +54,7 @@ def kill(pid: int) -> None:
     """SIGKILL, and wait until the process is gone (a zombie is); it may have left by itself since it was found."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    until(lambda: proc.start_time(pid) is None, f"the end of process {pid}")
+    until(lambda: start_time(pid) is None, f"the end of process {pid}")
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class Scene:
     def accepted(self, title: str = "do it", agent: str = "worker") -> str:
         """A task that is queued while nobody is there to start it."""
         created = {"title": title, "depth": 1, "path": ["user", agent], "timeout": 600.0, "level": "work"}
-        created["seal"] = trust.seal(created)
+        created["seal"] = seal_task(created)
         handoff = f"# Task Handoff\n\n## Task\n{title}\n"
         by = {"kind": "person", "via": "test"}
         new = NewTask(agent=agent, handoff=handoff, created=created)
@@ -128,7 +127,7 @@ class Scene:
         return self.store.task(task)
 
     def events(self, task: str, name: str | None = None) -> list[Line]:
-        found = log.read(self.store.folder(task))
+        found = read_log(self.store.folder(task))
         return [event for event in found if name in (None, event["e"])]
 
     def ids(self) -> list[str]:
@@ -155,7 +154,7 @@ class Scene:
     # processes
 
     def supervisor(self) -> int | None:
-        return client.running(self.store)
+        return running_supervisor(self.store)
 
     def pid(self, task: str, name: str) -> int:
         """`shim` or `pid` (the agent) of the newest run."""
@@ -185,7 +184,7 @@ class Scene:
         with self.store.lock(task, {"kind": "test"}):
             os.kill(pid, signal.SIGSTOP)
             threads = f"/proc/{pid}/task"
-            until(lambda: all(lock.is_stopped(int(name)) for name in os.listdir(threads)), f"process {pid} stopped")
+            until(lambda: all(is_stopped(int(name)) for name in os.listdir(threads)), f"process {pid} stopped")
         try:
             yield
         finally:
@@ -195,14 +194,14 @@ class Scene:
         """Whether no process is left; kill every supervisor, also one that is just starting."""
         left = self.left()
         for pid in processes.supervisors(self.path) if left else ():
-            members.send(pid, proc.start_time(pid), signal.SIGKILL)
+            send_signal(pid, start_time(pid), signal.SIGKILL)
         return not left
 
     def strays(self, task: str) -> list[int]:
         """Those that the scripted agent left behind and that live."""
         path = Path(self.store.folder(task)) / "pids"
         noted = [int(word) for word in path.read_text().split()] if path.exists() else []
-        return [p for p in noted if proc.start_time(p) is not None and proc.command_line_has(p, SLEEP[1])]
+        return [p for p in noted if start_time(p) is not None and command_line_has(p, SLEEP[1])]
 
     def agents_left(self) -> dict[int, str]:
         """Every living process of the project but its supervisor, with its command line."""
@@ -211,11 +210,11 @@ class Scene:
 
     def left(self) -> dict[int, str]:
         """Every living process of the project, its checks included."""
-        checks = [pid for pid in processes.pids() if self._is_check(pid) and proc.start_time(pid) is not None]
+        checks = [pid for pid in processes.pids() if self._is_check(pid) and start_time(pid) is not None]
         return {pid: _command(pid) for pid in (*processes.of_project(self.path), *checks)}
 
     def _is_check(self, pid: int) -> bool:
-        return (proc.environment_of(pid, "OVERHAND_CHECK") or "").startswith(f"{self.path}/")
+        return (environment_of(pid, "OVERHAND_CHECK") or "").startswith(f"{self.path}/")
 
 
 def _command(pid: int) -> str:

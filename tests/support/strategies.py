@@ -9,18 +9,29 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from overhand.documents.alert import Alert
-from overhand.documents.checkpoint import Budget, Checkpoint, Command, Delegation
-from overhand.documents.context import Context
-from overhand.documents.contracts import CONTRACTS, SEVERITIES, ContractBlock
-from overhand.documents.handoff import Deliverable, Handoff, KeyFile, Step
+from overhand.documents import (
+    CONTRACTS,
+    Alert,
+    Checkpoint,
+    CheckpointBudget,
+    CheckpointCommand,
+    CheckpointDelegation,
+    Context,
+    Decision,
+    Deliverable,
+    FileNote,
+    Handoff,
+    HandoffStep,
+    KeyFile,
+    Output,
+    Quick,
+    Request,
+    Return,
+    Section,
+)
+from overhand.documents.contracts import SEVERITIES, ContractBlock
 from overhand.documents.ipc import Answer, Question
-from overhand.documents.layout import Section
-from overhand.documents.lists import FileNote
-from overhand.documents.output import Decision, Output
-from overhand.documents.quick import Quick
-from overhand.documents.request import Request
-from overhand.documents.returns import Artifact, Return, ReturnError
+from overhand.documents.returns import Artifact, ReturnError
 from overhand.words import CAUSES, STATUSES
 
 # Few examples keep the suite light; OVERHAND_EXAMPLES=2000 is for a hunt.
@@ -98,8 +109,10 @@ decision = st.builds(Decision, entry, entry | st.just(""))
 
 # A step is one line, because agents edit it in place. An error is only said of a step marked `!`.
 _step_text = line.filter(lambda text: not text.endswith(")"))
-step = st.builds(Step, st.sampled_from(" x?~"), _step_text, question=st.sampled_from(["", "001.question"])) | st.builds(
-    Step, st.just("!"), _step_text, error=line | st.just(""), question=st.sampled_from(["", "002.question"])
+step = st.builds(
+    HandoffStep, st.sampled_from(" x?~"), _step_text, question=st.sampled_from(["", "001.question"])
+) | st.builds(
+    HandoffStep, st.just("!"), _step_text, error=line | st.just(""), question=st.sampled_from(["", "002.question"])
 )
 deliverable = st.builds(
     Deliverable,
@@ -209,10 +222,10 @@ checkpoints = st.builds(
     task_id=_said,
     created_at=stamp,
     run_id=text,
-    control_commands_issued=st.lists(st.builds(Command, _said, text, text, text), max_size=2).map(tuple),
-    delegation_chain=st.lists(st.builds(Delegation, text, _said, text), max_size=2).map(tuple),
+    control_commands_issued=st.lists(st.builds(CheckpointCommand, _said, text, text, text), max_size=2).map(tuple),
+    delegation_chain=st.lists(st.builds(CheckpointDelegation, text, _said, text), max_size=2).map(tuple),
     workflow_state=text,
-    token_budget=st.none() | st.builds(Budget, st.integers(0, 10**15), st.none() | st.integers(1, 10**15)),
+    token_budget=st.none() | st.builds(CheckpointBudget, st.integers(0, 10**15), st.none() | st.integers(1, 10**15)),
     iteration=st.integers(1, 12),
     next_action=text,
     resume_instructions=text | body,

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import overhand
-from overhand.system.processes import LINUX
+from overhand.system import LINUX
 from overhand.testing import project
 from overhand.testing.project import ProjectDir, Ran
 

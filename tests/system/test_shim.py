@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.system import detached, members
+from overhand.system import Members, detached, exit_code, lives, start_detached, wait_for_exit
 from support.scene import until
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ DETACHED = "(setsid sh -c 'until test -e go; do sleep 0.01; done; grep PPid /pro
 
 def run(place: Path, env: dict[str, str], script: str) -> int:
     """A shim and its script until the script has ended; the shim's pid."""
-    shim = detached.start(
+    shim = start_detached(
         str(place), ["/bin/sh", "-c", script], cwd=str(place), env={"PATH": os.environ["PATH"], **env}
     )
-    assert detached.wait(str(place), shim, 30)
-    assert detached.exit_code(str(place)) == 0, (place / "stderr").read_text()
+    assert wait_for_exit(str(place), shim, 30)
+    assert exit_code(str(place)) == 0, (place / "stderr").read_text()
     return shim
 
 
@@ -57,7 +57,7 @@ def test_who_only_looks_at_a_run_is_no_member_of_it(tmp_path: Path) -> None:
     with open(tmp_path / "life", "rb") as looked_at:
         looker = subprocess.Popen(["sleep", "60"], pass_fds=[looked_at.fileno()], env=quiet, start_new_session=True)
     try:
-        assert list(members.Members(str(tmp_path), "OVERHAND_RUN=x", frozenset()).scan()) == [holder.pid]
+        assert list(Members(str(tmp_path), "OVERHAND_RUN=x", frozenset()).scan()) == [holder.pid]
     finally:
         for process in (holder, looker):
             process.kill()
@@ -69,7 +69,7 @@ def test_what_the_supervisor_started_itself_is_nobodys_orphan(tmp_path: Path) ->
     quiet = {"PATH": os.environ["PATH"]}
     child = subprocess.Popen(["sleep", "60"], env=quiet, start_new_session=True)
     try:
-        started, orphaned = (members.Members(str(tmp_path / name), "OVERHAND_RUN=x", frozenset()) for name in "so")
+        started, orphaned = (Members(str(tmp_path / name), "OVERHAND_RUN=x", frozenset()) for name in "so")
         started.take_orphans(os.getpid(), [], lambda pid: pid == child.pid)
         assert child.pid not in started.sessions
         orphaned.take_orphans(os.getpid(), [], lambda _: False)
@@ -84,15 +84,15 @@ import itertools, sys, time
 from overhand.system import detached
 clock = itertools.count(0, 10)
 time.monotonic = lambda: next(clock)  # ten seconds pass between any two looks at it
-print(detached.stop(sys.argv[1], "OVERHAND_RUN=x", grace=0.0))
+print(detached.stop_detached(sys.argv[1], "OVERHAND_RUN=x", grace=0.0))
 """
 
 
 def test_nobody_is_given_up_because_the_machine_stalled(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "OVERHAND_RUN": "x"}
-    shim = detached.start(str(tmp_path), ["/bin/sleep", "600"], cwd=str(tmp_path), env=env)
+    shim = start_detached(str(tmp_path), ["/bin/sleep", "600"], cwd=str(tmp_path), env=env)
     until((tmp_path / "pid").exists, "the agent")
     argv = [sys.executable, "-c", STALLS, str(tmp_path)]
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "[]\n"
     os.waitpid(shim, 0)
-    assert not detached.lives(str(tmp_path))
+    assert not lives(str(tmp_path))

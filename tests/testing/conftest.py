@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.system import members, processes
+from overhand.system import command_line_has, send_signal, start_time
 from overhand.testing.processes import SLEEP
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Desk:
         """Those of the recorded pids that live."""
         path = self.workspace / "pids"
         noted = [int(word) for word in path.read_text().split()] if path.exists() else []
-        living = {pid: processes.start_time(pid) for pid in noted if processes.command_line_has(pid, SLEEP[1])}
+        living = {pid: start_time(pid) for pid in noted if command_line_has(pid, SLEEP[1])}
         return {pid: started for pid, started in living.items() if started is not None}
 
 
@@ -91,4 +91,4 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     (workspace / "HANDOFF.md").write_text(HANDOFF)
     yield desk
     for pid, started in desk.strays().items():
-        members.send(pid, started, signal.SIGKILL)
+        send_signal(pid, started, signal.SIGKILL)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.system import members, processes
+from overhand.system import environment_of, process_table, send_signal
 from overhand.testing.processes import KINDS
 from support.scene import until
 
@@ -44,7 +44,7 @@ def open_files(pid: int) -> set[str]:
 
 def environ_of(pid: int) -> dict[str, str]:
     names = ("OVERHAND_RUN", "OVERHAND_PROJECT")
-    return {name: value for name in names if (value := processes.environment_of(pid, name)) is not None}
+    return {name: value for name in names if (value := environment_of(pid, name)) is not None}
 
 
 def test_hang_ends_by_a_signal_only(desk: Desk) -> None:
@@ -114,7 +114,7 @@ def test_ask_writes_a_question_and_prints_the_answer(desk: Desk) -> None:
 def test_strays_outlive_the_agent_each_in_its_own_way(desk: Desk, kind: str) -> None:
     with desk.start(f"spawn:{kind}", "print:up", "until:go") as process:
         line_of(process)
-        table = members.table()
+        table = process_table()
         living = desk.strays()
         assert len(living) == (2 if kind == "grandchild" else 1)
         parents = {table[pid].parent for pid in living}
@@ -127,7 +127,7 @@ def test_strays_outlive_the_agent_each_in_its_own_way(desk: Desk, kind: str) -> 
         process.wait(timeout=30)
         assert desk.strays() == living
         for pid, started in living.items():
-            members.send(pid, started, signal.SIGTERM)
+            send_signal(pid, started, signal.SIGTERM)
     assert process.returncode == 0
 
 

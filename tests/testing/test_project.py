@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from overhand.system import processes
+from overhand.system import start_time
 from overhand.testing.processes import SLEEP
 from overhand.testing.project import make_project
 
@@ -83,7 +83,7 @@ def test_the_environment_is_a_persons_and_private(project: ProjectDir, monkeypat
 
 
 def alive(pid: int) -> bool:
-    return processes.start_time(pid) is not None
+    return start_time(pid) is not None
 
 
 def test_cleanup_ends_marked_processes_the_lock_holder_and_strays(tmp_path: Path) -> None:

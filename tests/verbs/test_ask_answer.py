@@ -15,7 +15,7 @@ import pytest
 
 from cli.test_table import LIGHT
 from cli.test_text import compare
-from overhand.record.store import Store
+from overhand.record import Store
 from support.scene import QUICK, until
 from support.warm import make_project
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cli.test_text import GOLDEN, WRITE, normal
-from overhand.record import log
+from overhand.record import read_log
 from support.warm import make_project
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def test_many_at_once_have_names_of_their_own(fresh: ProjectDir) -> None:
     names = [ran.json["checkpoint_id"] for ran in made]
     assert len(set(names)) == 12
     for task in (1, 2):
-        recorded = [e["id"] for e in log.read(str(folder_of(fresh, task))) if e["e"] == "checkpoint"]
+        recorded = [e["id"] for e in read_log(str(folder_of(fresh, task))) if e["e"] == "checkpoint"]
         assert sorted(recorded) == sorted(name for n, name in enumerate(names) if 1 + n % 2 == task)
         assert (folder_of(fresh, task) / "checkpoints/latest").read_text() == f"{recorded[-1]}\n"
 
@@ -143,7 +143,7 @@ def test_a_folder_that_cannot_be_written_to(fresh: ProjectDir) -> None:
     (folder_of(fresh) / "checkpoints").write_text("in the way")
     ran = fresh.run("checkpoint", "create", "1", "--json")
     assert (ran.code, ran.json["error"]["code"]) == (3, "STORAGE_FAILED")
-    assert not [e for e in log.read(str(folder_of(fresh))) if e["e"] == "checkpoint"]
+    assert not [e for e in read_log(str(folder_of(fresh))) if e["e"] == "checkpoint"]
 
 
 def test_documents_that_were_damaged_are_told(fresh: ProjectDir) -> None:
@@ -170,7 +170,7 @@ def test_inside_a_run(fresh: ProjectDir) -> None:
     assert "mine" in (fresh.path / "shown.md").read_text()
     assert (fresh.path / "code").read_text() == "3\n"
     assert json.loads((fresh.path / "other.json").read_text())["error"]["code"] == "APPROVAL_REQUIRED"
-    (event,) = [e for e in log.read(str(folder_of(fresh, 2))) if e["e"] == "checkpoint"]
+    (event,) = [e for e in read_log(str(folder_of(fresh, 2))) if e["e"] == "checkpoint"]
     assert (event["why"], event["by"]["kind"]) == ("agent", "run")
 
 

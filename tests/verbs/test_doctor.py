@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.record.store import Store
-from overhand.system import detached
+from overhand.record import Store
+from overhand.system import lives
 from overhand.verbs import Session, doctor
 from overhand.verbs import doctor as doctors
 from support.scene import kill, until
@@ -182,7 +182,7 @@ def kill_run(place: Path) -> None:
     """End the shim and its agent, so that nobody can say how it ended."""
     for name in ("shim", "pid"):
         os.kill(int((place / name).read_text()), signal.SIGKILL)
-    until(lambda: not detached.lives(str(place)), "the end of the run")
+    until(lambda: not lives(str(place)), "the end of the run")
 
 
 def on_terminal(desk: ProjectDir, typed: str) -> str:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.items import typed
-from overhand.policy.config import load
-from overhand.record import log
+from overhand.items import handle_changed_file
+from overhand.policy import load_config
+from overhand.record import LOG_FILE
 from overhand.verbs import Session
 from overhand.verbs.doctor import doctor
 from support.items import AT, House
@@ -68,14 +68,16 @@ def test_a_claim_from_outside_is_shown_after_a_day(house: House, how: str) -> No
     if how == "typed":
         house.write(text="# Fix Request: The map\n\n**Tags**: #claimed-fix\n\n## What\nMend it.\n")
         house.store.ensure()
-        (task,) = typed.heed(house.store, load(str(house.path)), AT, {"kind": "overhand", "via": "test"})
+        (task,) = handle_changed_file(
+            house.store, load_config(str(house.path)), AT, {"kind": "overhand", "via": "test"}
+        )
     else:
         house.trusted()
         house.write()
         task = house.prepared(stage="next")
         house.json("item", "claim", f"{AT}#fix")
     assert "outside-claim" not in findings(house), "it is young"
-    path = f"{house.store.folder(task)}/{log.LOG}"
+    path = f"{house.store.folder(task)}/{LOG_FILE}"
     with open(path, encoding="utf-8") as file:
         events = [json.loads(line) for line in file]
     with open(path, "w", encoding="utf-8") as file:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand import Project
-from overhand.record.store import Store
+from overhand.record import Store
 from support.scene import until
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-    from overhand.agents.drivers.function import Call
+    from overhand.agents import Call
     from overhand.testing.project import ProjectDir
 
 

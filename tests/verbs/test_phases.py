@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cli.test_text import compare
-from overhand.record import log
+from overhand.record import read_log
 from support.warm import make_project
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def go(project: ProjectDir, *phases: str) -> None:
 
 def events(project: ProjectDir) -> list[dict[str, object]]:
     (folder,) = (project.path / ".agent-workspaces").glob("worker-*")
-    return log.read(str(folder))
+    return read_log(str(folder))
 
 
 def test_texts(project: ProjectDir) -> None:

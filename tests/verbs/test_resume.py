@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.test_text import compare
-from overhand.documents import context as contexts
-from overhand.documents import handoff as handoffs
-from overhand.documents.markdown import sections
-from overhand.runs import handover, steps
-from overhand.verbs import Session, show
+from overhand.documents import Context, markdown_sections, parse_context, parse_handoff
+from overhand.runs import handover, read_steps
+from overhand.verbs import Session, describe_task
 from support.scene import QUICK, Scene, kill
 from support.strategies import light
 from support.warm import make_project
@@ -46,12 +44,12 @@ def folder(scene: Scene, task: str) -> Path:
     return Path(scene.store.folder(task))
 
 
-def context_of(scene: Scene, task: str) -> contexts.Context:
+def context_of(scene: Scene, task: str) -> Context:
     """CONTEXT.md, which our own check finds nothing wrong with."""
     path = folder(scene, task) / "CONTEXT.md"
     ran = scene.project.run("check", str(path.relative_to(scene.path)))
     assert ran.code == 0, ran.out + ran.err
-    found, problems = contexts.parse(path.read_text())
+    found, problems = parse_context(path.read_text())
     assert problems == []
     assert found.task_id == task
     return found
@@ -160,7 +158,7 @@ def test_a_resumed_task_knows_what_was_left(scene: Scene) -> None:
         assert words in text
         assert "- [x] Read it" in text
         assert "- [ ] Sort it\n" in text, "what was stuck is open again"
-        assert [(s.marker, s.text) for s in handoffs.parse(text).plan] == [
+        assert [(s.marker, s.text) for s in parse_handoff(text).plan] == [
             ("x", "Read it"),
             (" ", "Sort it"),
             (" ", "Write it"),
@@ -198,11 +196,11 @@ def test_a_result_is_found_although_the_next_run_has_begun(scene: Scene) -> None
     task = scene.delegate()
     judged = scene.judged(task)
     session = Session(str(scene.path))
-    before = show.describe(session, judged, "wait")
+    before = describe_task(session, judged, "wait")
     scene.json("answer", task, "this")
     scene.appears("up")
     assert not (folder(scene, task) / "result.json").exists()
-    assert show.describe(session, judged, "wait") == before
+    assert describe_task(session, judged, "wait") == before
 
 
 def test_resume_with_several_open_questions(scene: Scene) -> None:
@@ -271,7 +269,7 @@ def test_the_section_is_there_once_and_nothing_else_changes(ending: str, last: b
         assert words in text
         assert text.startswith(reopened(raw).rstrip())
         assert text.count(b"\n") == text.count(ending.encode())
-        assert [item.marker for item in steps.read(text)] == ["x", " ", " ", " "]
+        assert [item.marker for item in read_steps(text)] == ["x", " ", " ", " "]
     assert b"first body" not in twice
     behind = twice + f"{ending}## After{ending}kept{ending}".encode()
     third = written(behind, "third body")
@@ -300,10 +298,10 @@ def test_any_document_gains_the_section_and_loses_nothing(seed: int, body: str) 
     new = raw[: patch[0]] + patch[2] + raw[patch[1] :]
     assert raw == new[: patch[0]] + new[patch[0] + len(patch[2]) :]
     opened = reopened(new)
-    assert all(item.marker in " x" for item in steps.read(opened))
-    assert len(steps.read(opened)) == len(steps.read(raw)), "the body brings no steps"
+    assert all(item.marker in " x" for item in read_steps(opened))
+    assert len(read_steps(opened)) == len(read_steps(raw)), "the body brings no steps"
     again = handover._section(new, body)
-    if any(part.level for part in sections(raw.decode("utf-8", "surrogateescape"))):
+    if any(part.level for part in markdown_sections(raw.decode("utf-8", "surrogateescape"))):
         twice = new if again is None else new[: again[0]] + again[2] + new[again[1] :]
         assert len(handover._ours(twice.decode("utf-8", "surrogateescape"))) == 1
         assert len(twice) <= len(new) + 20, "replaced, not added"

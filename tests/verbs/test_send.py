@@ -12,9 +12,7 @@ import pytest
 
 from overhand import Project, Result, Task
 from overhand.errors import BadInput
-from overhand.record import log
-from overhand.record.events import RunNeverBegan
-from overhand.record.store import Store
+from overhand.record import RunNeverBegan, Store, read_log
 from support import player
 from support.scene import until
 
@@ -170,24 +168,25 @@ def test_a_command_that_listens_finds_it_in_its_ipc_folder(overhand_project: Pro
 
 
 def test_exactly_once_however_the_supervisor_dies(overhand_project: ProjectDir, bench: Path) -> None:
-    from overhand.supervisor import client
+    from overhand.supervisor import running_supervisor
 
     project, store = overhand_project, Store(str(overhand_project.path))
     (bench / "hold").touch()
     project.run("delegate", "First", "--agent", "claude", check=True)
     until(lambda: player.trail(bench), "the agent at work")
     project.run("send", "1", "xyzzy", check=True)
-    os.kill(until(lambda: client.running(store), "a supervisor"), 9)
+    os.kill(until(lambda: running_supervisor(store), "a supervisor"), 9)
     (bench / "hold").unlink()
     project.run("wait", "1", check=True)
     told = [row["prompt"].count("xyzzy") for row in player.trail(bench)]
     assert told == [0, 1]
-    events = log.read(store.folder(show(project)["task_id"]))
+    events = read_log(store.folder(show(project)["task_id"]))
     assert [event["messages"] for event in events if event.get("messages")] == [[1]]
 
 
 def test_a_run_that_never_began_has_not_read_it() -> None:
-    from overhand.record.events import add, fold
+    from overhand.record import fold
+    from overhand.record.events import add
 
     events: list[dict[str, Any]] = [
         {"e": "created", "t": "t0", "title": "x", "agent": "claude"},

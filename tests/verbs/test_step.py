@@ -13,11 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.documents import handoff
-from overhand.documents.text import decode
+from overhand.documents import decode_text, parse_handoff
 from overhand.errors import BadInput, NotFound, OverhandError
-from overhand.record import log
-from overhand.runs import steps
+from overhand.record import read_log
+from overhand.runs import (
+    STEP_STATES,
+    StepItem,
+    asked_suffix,
+    failed_suffix,
+    mark_step,
+    read_steps,
+    step_progress,
+    steps,
+)
 from support.strategies import light
 from support.warm import make_project
 
@@ -68,18 +76,18 @@ documents = st.integers(0, 2**40).map(document)
 
 
 def shown(raw: bytes) -> list[tuple[str, str, int, str, str]]:
-    plan = handoff.parse(decode(raw)[0]).plan
+    plan = parse_handoff(decode_text(raw)[0]).plan
     return [(one.marker, one.text, one.line, one.question, one.error) for one in plan]
 
 
-def facts(items: list[steps.Item]) -> list[tuple[str, str, int, str, str]]:
+def facts(items: list[StepItem]) -> list[tuple[str, str, int, str, str]]:
     return [(one.marker, one.text, one.line, one.question, one.error) for one in items]
 
 
 @light
 @given(documents)
 def test_reads_what_the_parser_reads(raw: bytes) -> None:
-    items = steps.read(raw)
+    items = read_steps(raw)
     assert facts(items) == shown(raw)
     for number, item in enumerate(items, 1):
         assert item.number == number
@@ -90,16 +98,16 @@ def test_reads_what_the_parser_reads(raw: bytes) -> None:
 @pytest.mark.parametrize("path", sorted(GOLDEN.rglob("HANDOFF*.md")) + sorted(GOLDEN.rglob("*handoff*.md")), ids=str)
 def test_reads_the_goldens(path: Path) -> None:
     raw = path.read_bytes()
-    assert facts(steps.read(raw)) == shown(raw)
+    assert facts(read_steps(raw)) == shown(raw)
 
 
-SUFFIXES = [None, "", steps.asked(3), steps.because("it broke — twice \\— badly"), steps.because("—")]
+SUFFIXES = [None, "", asked_suffix(3), failed_suffix("it broke — twice \\— badly"), failed_suffix("—")]
 
 
 @light
 @given(documents, st.integers(0, 2**20), st.sampled_from(list(steps.WORDS)), st.sampled_from(SUFFIXES))
 def test_a_mark_changes_its_line_and_nothing_else(raw: bytes, pick: int, marker: str, suffix: str | None) -> None:
-    items = steps.read(raw)
+    items = read_steps(raw)
     if not items:
         return
     item = items[pick % len(items)]
@@ -108,7 +116,7 @@ def test_a_mark_changes_its_line_and_nothing_else(raw: bytes, pick: int, marker:
     changed = steps.change(raw, item, marker, suffix)
     assert changed.startswith(raw[: item.start])
     assert changed.endswith(raw[item.tail :])
-    after = steps.read(changed)
+    after = read_steps(changed)
     texts = [one.text.replace("\\", "") for one in after]
     assert texts == [one.text.replace("\\", "") for one in items]
     assert [one.marker for one in after] == [marker if one is item else one.marker for one in items]
@@ -124,8 +132,8 @@ def test_a_mark_changes_its_line_and_nothing_else(raw: bytes, pick: int, marker:
 @given(st.text(max_size=40))
 def test_any_reason_can_be_read_again(reason: str) -> None:
     raw = "## Plan\n- [ ] do x — or y\n- [ ] z\n".encode()
-    changed = steps.change(raw, steps.read(raw)[0], "!", steps.because(reason))
-    first, second = handoff.parse(changed.decode()).plan
+    changed = steps.change(raw, read_steps(raw)[0], "!", failed_suffix(reason))
+    first, second = parse_handoff(changed.decode()).plan
     assert (first.text, second.text) == ("do x — or y", "z")
     words = "".join(c if c.isprintable() else " " for c in reason).split()
     assert first.error == (" ".join(words) or "no reason given")
@@ -137,12 +145,12 @@ def test_five_megabytes(tmp_path: Path) -> None:
     path = tmp_path / "HANDOFF.md"
     path.write_bytes(raw)
     before = path.stat().st_ino
-    item = steps.mark(str(path), "two", "x")
+    item = mark_step(str(path), "two", "x")
     assert path.read_bytes() == raw.replace(b"- [ ] two", b"- [x] two")
     assert path.stat().st_ino == before, "one byte in place"
-    steps.mark(str(path), "2", "!", steps.because("it broke"))
+    mark_step(str(path), "2", "!", failed_suffix("it broke"))
     assert path.read_bytes() == raw.replace(b"- [ ] two", "- [!] two — it broke".encode())
-    steps.mark(str(path), "2", " ")
+    mark_step(str(path), "2", " ")
     assert path.read_bytes() == raw
     assert (item.number, item.text, item.state) == (2, "two", "done")
 
@@ -158,10 +166,10 @@ def test_five_megabytes(tmp_path: Path) -> None:
     ],
 )
 def test_progress(plan: str, progress: tuple[int, int, str]) -> None:
-    assert steps.progress(f"# T\n\n## Plan\n{plan}".encode()) == progress
+    assert step_progress(f"# T\n\n## Plan\n{plan}".encode()) == progress
 
 
-CHOICES = steps.read(
+CHOICES = read_steps(
     b"## Plan\n- [ ] Parse input\n- [ ] parse INPUT again\n- [ ] Write  output\n- [ ] Test\n- [ ] Test\n"
 )
 
@@ -249,7 +257,7 @@ def test_a_person_marks_steps(desk: ProjectDir) -> None:
     for number in "123":
         desk.run("step", "1", number, "open", check=True)
     assert (task(desk) / "HANDOFF.md").read_bytes() == raw
-    events = [event for event in log.read(str(task(desk))) if event["e"] == "step"]
+    events = [event for event in read_log(str(task(desk))) if event["e"] == "step"]
     assert [(event["n"], event["marker"]) for event in events] == [
         (2, "x"), (1, "~"), (3, "?"), (3, "!"), (2, "!"), (1, " "), (2, " "), (3, " "),
     ]  # fmt: skip
@@ -319,8 +327,8 @@ def test_a_read_only_handoff_is_left_alone(tmp_path: Path, words: list[str]) -> 
                 os.setgroups([])
                 os.setresgid(65534, 65534, 65534)
                 os.setresuid(65534, 65534, 65534)
-            suffix = steps.because(words[1]) if len(words) > 1 else None
-            steps.mark("HANDOFF.md", "1", steps.STATES[words[0]], suffix)
+            suffix = failed_suffix(words[1]) if len(words) > 1 else None
+            mark_step("HANDOFF.md", "1", STEP_STATES[words[0]], suffix)
         except BaseException as error:  # noqa: BLE001 -- whatever it is, the parent looks at it
             code = 0 if "permission denied" in str(error) else 2
         os._exit(code)
@@ -336,7 +344,7 @@ def test_permissions_and_owner_are_kept(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         os.chown(path, 1234, 1235)
     before = path.stat()
-    steps.mark(str(path), "1", "!", steps.because("x"))
+    mark_step(str(path), "1", "!", failed_suffix("x"))
     after = path.stat()
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
 
@@ -360,7 +368,7 @@ def test_a_run_marks_its_own_steps(desk: ProjectDir, tmp_path: Path) -> None:
     assert [(one["marker"], one.get("error")) for one in shown["steps"]] == [("x", None), ("x", None), ("!", "no disk")]
     assert (shown["handle"], shown["progress"]) == (2, {"done": 2, "total": 3})
     folder = desk.path / ".agent-workspaces" / shown["task_id"]
-    events = [event for event in log.read(str(folder)) if event["e"] == "step"]
+    events = [event for event in read_log(str(folder)) if event["e"] == "step"]
     assert [(event["n"], event["marker"]) for event in events] == [(1, "x"), (2, "~"), (3, "!"), (2, "x")]
     assert {event["run"] for event in events} == {event["by"]["run"] for event in events}
     out = next(folder.glob("runs/*/stdout")).read_text()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.errors import Refused
-from overhand.system.edits import edit
+from overhand.system import edit_file
 from overhand.testing.project import ProjectDir
 from overhand.verbs import Session
 from overhand.verbs import tag as verb
@@ -337,10 +337,10 @@ def test_edits_wait_for_each_other(tmp_path: Path) -> None:
         at = raw.index(b"b")
         return at, at + 1, b"fast"
 
-    first = threading.Thread(target=edit, args=(str(path), slow))
+    first = threading.Thread(target=edit_file, args=(str(path), slow))
     first.start()
     assert inside.wait(30)
-    second = threading.Thread(target=edit, args=(str(path), fast))
+    second = threading.Thread(target=edit_file, args=(str(path), fast))
     second.start()
     go_on.set()
     first.join(30)

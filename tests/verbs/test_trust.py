@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand import Project
-from overhand.agents import files, find_driver
+from overhand.agents import find_driver, program_files
 from overhand.errors import NotTrusted
-from overhand.record import log
-from overhand.system import lock
+from overhand.record import LOG_FILE
+from overhand.system import is_held
 from support.scene import until
 from support.terminal import at_a_terminal
 from support.warm import make_project
@@ -222,8 +222,8 @@ def test_show_on_a_terminal_marks_a_result_as_seen(overhand_project: ProjectDir)
     overhand_project.run("delegate", "Do it", "--wait", check=True)
     shown = overhand_project.run("show", "1", "--json").json
     assert shown["headline"] == "ready"
-    judged = overhand_project.path / shown["folder"] / log.LOG
-    until(lambda: not lock.is_held(str(judged)), "the verdict on the disk: `show` does not wait for a busy task")
+    judged = overhand_project.path / shown["folder"] / LOG_FILE
+    until(lambda: not is_held(str(judged)), "the verdict on the disk: `show` does not wait for a busy task")
     code, screen = at_a_terminal(overhand_project, "show", "1")
     assert (code, "UNVERIFIED" in screen) == (0, True)
     assert overhand_project.run("show", "1", "--json").json["headline"] == "done"
@@ -263,10 +263,10 @@ def test_settings_of_ones_own_need_no_trust(tmp_path: Path) -> None:
         own = project.path / ".claude/settings.local.json"
         own.parent.mkdir()
         own.write_text("{}")
-        assert files.program_files(str(project.path), find_driver("claude")) == [".claude/settings.local.json"]
+        assert program_files(str(project.path), find_driver("claude")) == [".claude/settings.local.json"]
         subprocess.run(["git", "init", "-q", str(project.path)], check=True)
-        assert files.program_files(str(project.path), find_driver("claude")) == []
+        assert program_files(str(project.path), find_driver("claude")) == []
         subprocess.run(["git", "-C", str(project.path), "add", "-f", str(own)], check=True)
-        assert files.program_files(str(project.path), find_driver("claude")) == [".claude/settings.local.json"]
+        assert program_files(str(project.path), find_driver("claude")) == [".claude/settings.local.json"]
     finally:
         project.cleanup()

@@ -1,40 +1,36 @@
 """Agents: a name for something that can be run. Each driver is one module of `agents/drivers`."""
 
-from __future__ import annotations
+from overhand import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.agents.driver import (
-        Agent,
-        Driver,
-        Job,
-        Launch,
-        all_drivers,
-        driver_names,
-        find_driver,
-        installable,
-        lookup,
-        translator,
+    from overhand.agents.driver import Agent, Job, McpClient, Permit, all_drivers, find_driver, installable, lookup
+    from overhand.agents.driver import translator
+    from overhand.agents.drivers.function import Call, Inquiry, as_return, encode_return, failure_return
+    from overhand.agents.drivers.function import read_inputs, unanswered_error
+    from overhand.agents.files import PLAN_SUFFIXES, agent_files, choose_agent, default_agent, find_agent
+    from overhand.agents.files import load_agent, program_files, read_agent, runnable_files
+    from overhand.agents.permissions import describe_level
+    from overhand.agents.programs import asks_permission, check_programs, find_program, mcp_server_command
+    from overhand.agents.programs import program_versions, session_command
+    from overhand.agents.quota import QuotaPause, all_pauses, describe_pause, driver_of_task, find_stand_in
+    from overhand.agents.quota import hand_to_stand_in, limit_met, pause_of, stand_in_problem
+    from overhand.agents.sessions import last_activity, native_session, read_end, session_to_resume, stream_summary
+    from overhand.agents.stream import STREAM_ENDS, StreamEvent, StreamSummary, brief_tool_use, json_lines
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "driver": "Agent Job McpClient all_drivers find_driver installable lookup translator",
+            "drivers.function": "Call Inquiry as_return encode_return failure_return read_inputs unanswered_error",
+            "files": "PLAN_SUFFIXES agent_files choose_agent default_agent find_agent load_agent program_files "
+            "read_agent runnable_files",
+            "permissions": "describe_level",
+            "programs": "asks_permission check_programs find_program mcp_server_command program_versions "
+            "session_command",
+            "quota": "QuotaPause all_pauses describe_pause driver_of_task find_stand_in hand_to_stand_in limit_met "
+            "pause_of stand_in_problem",
+            "sessions": "last_activity native_session read_end session_to_resume stream_summary",
+            "stream": "STREAM_ENDS StreamEvent StreamSummary brief_tool_use json_lines",
+        },
     )
-
-__all__ = [
-    "Agent",
-    "Driver",
-    "Job",
-    "Launch",
-    "all_drivers",
-    "driver_names",
-    "find_driver",
-    "installable",
-    "lookup",
-    "translator",
-]
-
-
-def __getattr__(name: str) -> object:
-    """Import the names that other packages use on first access."""
-    if name in __all__:
-        from overhand.agents import driver
-
-        return getattr(driver, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,10 +18,10 @@ from overhand.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from overhand.agents.stream import Event, Heard
-    from overhand.record.store import Store
+    from overhand.agents.stream import StreamEvent, StreamSummary
+    from overhand.record import Store
 
-    Translate = Callable[[dict[str, Any]], Iterable[Event]]
+    Translate = Callable[[dict[str, Any]], Iterable[StreamEvent]]
     Used = Mapping[str, Any]  # the keys of `Heard.usage`
     Permit = Callable[[Store, str, str, str, dict[str, Any], int], dict[str, Any]]  # task, run, tool, input, gone
 
@@ -225,7 +225,7 @@ class Driver:
     # its sessions
     open_session: tuple[str, ...] = ()  # arguments before a session's id that open it on a terminal
     is_session: Callable[[str], bool] = is_uuid
-    own_session: Callable[[str, Heard], str] = lambda _run, _heard: ""  # of a run whose stream names none
+    own_session: Callable[[str, StreamSummary], str] = lambda _run, _heard: ""  # of a run whose stream names none
     session_totals: Callable[[Used, Used], tuple[str, ...]] = lambda _used, _before: ()  # what counts the whole session
 
     # what it may do

@@ -8,14 +8,19 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents.driver import Agent, Driver, all_drivers, installable, lookup
-from overhand.documents import agentfile
-from overhand.documents.problems import Problem, by_line, warning, wrong
-from overhand.documents.text import decode
+from overhand.documents import (
+    AgentFile,
+    Problem,
+    by_line,
+    decode_text,
+    parse_agent_file,
+    settings_problems,
+    warning,
+    wrong,
+)
 from overhand.errors import AgentNotFound, BadInput
-from overhand.policy import config as configs
-from overhand.policy import trust
-from overhand.policy.config import Config, user_folder
-from overhand.system.files import names_in, read_file
+from overhand.policy import Config, existing_files, settings_files, user_folder
+from overhand.system import names_in, read_file
 from overhand.words import LEVELS, duration, is_limit_rule
 
 if TYPE_CHECKING:
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
 
 FOLDERS = (".overhand/agents", ".claude/agents")  # Claude Code's agent files are agents here, too
 PLAN_FOLDER = ".overhand/plans"
-PLANS = (".yaml", ".yml", ".json")  # suffixes of plan files
+PLAN_SUFFIXES = (".yaml", ".yml", ".json")  # suffixes of plan files
 # words of `cdp` requirements, and the sections they mean
 INPUT_WORDS = {
     "task": "task", "task description": "task", "description": "task", "context": "context",
@@ -43,7 +48,7 @@ def folders(root: str) -> list[str]:
     return [*(f"{root}/{name}" for name in FOLDERS), os.path.join(user_folder(), "agents")]
 
 
-def names(root: str) -> dict[str, str]:
+def agent_files(root: str) -> dict[str, str]:
     """Every agent's name and the file that defines it."""
     found: dict[str, str] = {}
     for folder in folders(root):
@@ -53,10 +58,10 @@ def names(root: str) -> dict[str, str]:
     return found
 
 
-def runnable(root: str) -> list[str]:
+def runnable_files(root: str) -> list[str]:
     """Everything in the project that can make Overhand run something, relative to the root."""
-    found = configs.present(root)
-    for folder, ends in (*((folder, (".md",)) for folder in FOLDERS), (PLAN_FOLDER, PLANS)):
+    found = settings_files(root)
+    for folder, ends in (*((folder, (".md",)) for folder in FOLDERS), (PLAN_FOLDER, PLAN_SUFFIXES)):
         found += [f"{folder}/{name}" for name in sorted(names_in(f"{root}/{folder}")) if name.endswith(ends)]
     return [*found, *program_files(root, *all_drivers().values())]
 
@@ -66,20 +71,20 @@ def program_files(root: str, *drivers: Driver) -> list[str]:
     if any(driver.runs_any for driver in drivers):
         drivers = tuple(all_drivers().values())
     names = dict.fromkeys(name for driver in drivers for name in driver.project_files)
-    return trust.present(root, names, {name for driver in drivers for name in driver.personal_files})
+    return existing_files(root, names, {name for driver in drivers for name in driver.personal_files})
 
 
-def find(root: str, name: str, config: Config) -> Agent:
-    known = names(root)
+def find_agent(root: str, name: str, config: Config) -> Agent:
+    known = agent_files(root)
     if name in known:
-        return load(root, name, known[name], config)
+        return load_agent(root, name, known[name], config)
     driver = lookup(name)
     if driver and driver.program:
         options = config.drivers.get(name, {})
         if problem := _unheld(name, options):
             raise BadInput(f"[drivers.{name}]: {problem}", "Take them out, or write an agent file for another driver.")
         about = f"{name}, as it is installed here"
-        trusted_with = (*configs.present(root), *program_files(root, driver))  # the settings define its options
+        trusted_with = (*settings_files(root), *program_files(root, driver))  # the settings define its options
         return Agent(name, name, options=options, description=about, trusted_with=trusted_with)
     if driver:
         hint = f"Write .overhand/agents/{name}.md; `overhand agents {name} --example` shows one." if root else ""
@@ -89,16 +94,16 @@ def find(root: str, name: str, config: Config) -> Agent:
     raise AgentNotFound(f"There is no agent {name!r}.{meant}", "See them all: overhand agents", known=sorted(known))
 
 
-def default(root: str, config: Config) -> str:
+def default_agent(root: str, config: Config) -> str:
     """The agent of a `delegate` without `--agent`."""
-    return choose(root, config)[0]
+    return choose_agent(root, config)[0]
 
 
-def choose(root: str, config: Config) -> tuple[str, str]:
+def choose_agent(root: str, config: Config) -> tuple[str, str]:
     """The configured agent, the only one there is, or an installed program; and why, unless it is configured."""
     if config.default_agent:
         return config.default_agent, ""
-    known = sorted(names(root))
+    known = sorted(agent_files(root))
     if len(known) == 1:
         return known[0], ""
     from overhand.agents import programs
@@ -116,24 +121,24 @@ def choose(root: str, config: Config) -> tuple[str, str]:
     )
 
 
-def load(root: str, name: str, path: str, config: Config) -> Agent:
+def load_agent(root: str, name: str, path: str, config: Config) -> Agent:
     """Read one agent file; raises with all problems at once."""
     source = os.path.relpath(path, root) if path.startswith(root + os.sep) else path
     raw = read_file(path)
     if raw is None:
         raise BadInput(f"{source} is not a regular file.", "An agent file must not be a symbolic link.")
-    agent, problems = read(root, name, raw, config, source)
+    agent, problems = read_agent(root, name, raw, config, source)
     if errors := [problem.message for problem in problems if problem.level == "error"]:
         raise BadInput(f"{source}: " + " ".join(errors), f"Mend it, then look: overhand check {source}")
     return agent
 
 
-def read(root: str, name: str, raw: bytes, config: Config, source: str) -> tuple[Agent, list[Problem]]:
+def read_agent(root: str, name: str, raw: bytes, config: Config, source: str) -> tuple[Agent, list[Problem]]:
     """The agent that a file of this name describes, and everything that is wrong with the file."""
-    text, problems = decode(raw)
-    found, more = agentfile.parse(text, name)
+    text, problems = decode_text(raw)
+    found, more = parse_agent_file(text, name)
     problems += more
-    found = found or agentfile.AgentFile(name)
+    found = found or AgentFile(name)
     chosen = found.settings.get("driver") or config.default_driver
     driver = lookup(chosen) if isinstance(chosen, str) else None
     base = config.drivers.get(str(chosen), {})
@@ -143,7 +148,7 @@ def read(root: str, name: str, raw: bytes, config: Config, source: str) -> tuple
         driver=str(chosen),
         source=source,
         trusted_with=(
-            *configs.present(root),
+            *settings_files(root),
             *((source,) if not os.path.isabs(source) else ()),
             *(program_files(root, driver) if driver else ()),
         ),
@@ -156,7 +161,7 @@ def read(root: str, name: str, raw: bytes, config: Config, source: str) -> tuple
         digest=hashlib.sha256(raw).hexdigest(),
         warnings=tuple(one.message for one in problems if one.level == "warning" and one.code == "agent-field"),
     )
-    problems += agentfile.settings_problems({k: v for k, v in base.items() if k not in found.settings}, found)
+    problems += settings_problems({k: v for k, v in base.items() if k not in found.settings}, found)
     for key, message, fix in _settings_problems(agent, driver):
         problems.append(wrong("agent-field", message, found.line(key), fix))
     return agent, by_line(problems)
@@ -199,7 +204,7 @@ def _unheld(name: str, options: Mapping[str, Any]) -> str:
     return f"{name} cannot be held to {' and '.join(given)}; the drivers {able} can."
 
 
-def _requirements(found: agentfile.AgentFile, problems: list[Problem]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _requirements(found: AgentFile, problems: list[Problem]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sections that `cdp` requires; unknown words are skipped."""
     given = found.fields.get("cdp")
     cdp = given if isinstance(given, dict) else {}

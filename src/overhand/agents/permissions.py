@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from overhand.record.store import Store
-    from overhand.record.task import By, Question, Task
+    from overhand.record import By, Question, Store, Task
 
 ONCE, ALWAYS, REJECT = "Allow once", "Always for this task", "Reject"
 EXACTLY = "exactly this"
@@ -35,7 +34,7 @@ _BEFORE = ("env", "sudo", "command", "exec", "nohup", "time", "then", "do", "els
 _LONG = 70  # characters of a pattern that is offered: options in the log are short
 
 
-def said(level: str, *, asks: bool) -> str:
+def describe_level(level: str, *, asks: bool) -> str:
     """The level's description that a person sees at the start."""
     more = "what else it wants becomes a question" if asks else "what else it wants is denied where its program can"
     return f"{LEVELS[level]}{'' if level == 'full' else f'; {more}'}; a worktree is not a sandbox"
@@ -71,7 +70,7 @@ class Policy:
 
 def request(kind: str | None, tool: str, raw: object, locations: Iterable[str] = (), cwd: str = "") -> Request:
     """A tool call as a request of the kind that its driver names; paths are absolute and without links."""
-    from overhand.system.jsonline import dumps
+    from overhand.system import dump_line
 
     given: dict[str, Any] = raw if isinstance(raw, dict) else {}
     found = [*locations, *(given[key] for key in _PATHS if isinstance(given.get(key), str))]
@@ -84,7 +83,7 @@ def request(kind: str | None, tool: str, raw: object, locations: Iterable[str] =
         kind = "execute"  # a shell, whatever paths it names
     command = command or tool if kind == "execute" else ""  # some agents put it in the title only
     name = tool.split(" ", maxsplit=1)[0] if kind == "execute" else tool
-    return Request(kind, name, command, tuple(paths), dumps(given))
+    return Request(kind, name, command, tuple(paths), dump_line(given))
 
 
 def rule(asked: Request, policy: Policy) -> str:
@@ -209,7 +208,7 @@ def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Polic
     found = rule(asked, policy)
     if found != "ask":
         return found
-    from overhand.questions.record import Asking, ask
+    from overhand.questions import Asking, ask_question
 
     task = store.task(task_id)
     if known := remembered(task, run_id, asked):
@@ -217,7 +216,7 @@ def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Polic
     by: By = {"kind": "run", "run": run_id, "via": via}
     options = (ONCE, f"{ALWAYS}: {widest(asked)}", REJECT)
     asking = Asking(text=wording(asked, policy), options=options, only=True, via="permission")
-    question = ask(store, task_id, run_id, asking, by, anew=is_used_up(task, asked))
+    question = ask_question(store, task_id, run_id, asking, by, anew=is_used_up(task, asked))
     return question if question.is_open else verdict(question.answer)
 
 
@@ -257,12 +256,11 @@ def decide(
     store: Store, task_id: str, run_id: str, asked: Request, seconds: float = 86400.0, gone: int = -1
 ) -> tuple[str, str]:
     """Block until it is decided: `allow` or `deny`, and why."""
-    from overhand.questions.wait import WaitingMark, wait_for_answer
-    from overhand.system.files import read_file
-    from overhand.system.jsonline import loads
+    from overhand.questions import WaitingMark, wait_for_answer
+    from overhand.system import load_line, read_file
 
     place = store.run_folder(task_id, run_id)
-    spec = loads((read_file(f"{place}/spec.json") or b"{}").decode())
+    spec = load_line((read_file(f"{place}/spec.json") or b"{}").decode())
     policy = Policy(spec.get("level", "read"), store.root, place, spec.get("allow", ()), spec.get("deny", ()))
     found = begin(store, task_id, run_id, asked, policy, "mcp")
     if not isinstance(found, str):
@@ -278,7 +276,7 @@ class Waiting:
     """A question that a process waits for beside its other work: a bell to poll, and a mark that says so."""
 
     def __init__(self, store: Store, task_id: str, place: str, question: Question) -> None:
-        from overhand.questions.wait import PendingAnswer, WaitingMark
+        from overhand.questions import PendingAnswer, WaitingMark
 
         self._mark = WaitingMark(place, question.seq)
         self._mark.__enter__()

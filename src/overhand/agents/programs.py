@@ -25,7 +25,7 @@ HOOK_SECONDS = 20  # for our stop hook; after that the agent stops anyway
 _PATIENCE = 5.0  # seconds for all programs together to print their versions
 
 
-def find(name: str) -> str | None:
+def find_program(name: str) -> str | None:
     beside = [os.path.dirname(sys.executable)] if name == "overhand" else []  # in a virtual environment
     for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *beside):
         path = os.path.join(folder, name)  # a relative PATH entry depends on the current folder: not an installation
@@ -38,7 +38,7 @@ def require(agent: Agent) -> str:
     """The program that runs this agent: the one its file names, or the one on PATH."""
     driver = find_driver(agent.driver)
     wanted = str(agent.options.get("program") or driver.program)
-    found = wanted if os.sep in wanted and os.access(wanted, os.X_OK) else find(wanted)
+    found = wanted if os.sep in wanted and os.access(wanted, os.X_OK) else find_program(wanted)
     if found is None:
         raise ToolMissing(
             f"Agent {agent.name} needs the program {wanted}, which is not there.",
@@ -47,7 +47,7 @@ def require(agent: Agent) -> str:
     return found
 
 
-def check(agent: Agent, project: str) -> None:
+def check_programs(agent: Agent, project: str) -> None:
     """Raise ToolMissing if a program is missing: better before a task is accepted than after."""
     from overhand.agents.driver import Job
 
@@ -68,7 +68,7 @@ def stop_hook(agent: Agent, job: Job) -> str:
     return shlex.join((sys.executable, "-P", "-m", "overhand.verbs.hook", job.project, job.place))
 
 
-def own_server(agent: Agent) -> tuple[str, ...]:
+def mcp_server_command(agent: Agent) -> tuple[str, ...]:
     """The command of our MCP server, for agents that take one; `mcp: false` in the agent's file leaves it out."""
     if not agent.real or not agent.options.get("mcp", True):
         return ()
@@ -79,15 +79,15 @@ def own_server(agent: Agent) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", "overhand", "mcp")  # -P: nothing in the project is a module of ours
 
 
-def opened(agent: Agent, session: str) -> list[str]:
+def session_command(agent: Agent, session: str) -> list[str]:
     """The command that opens a session for a person."""
     return [require(agent), *find_driver(agent.driver).open_session, session]
 
 
-def asks(agent: Agent) -> bool:
+def asks_permission(agent: Agent) -> bool:
     """Whether what its level withholds becomes a question; some programs ask only through our MCP server."""
     driver = find_driver(agent.driver)
-    return driver.asks and (driver.permit is None or bool(own_server(agent)))
+    return driver.asks and (driver.permit is None or bool(mcp_server_command(agent)))
 
 
 def wrong_patterns(options: Mapping[str, Any]) -> list[str]:
@@ -102,7 +102,7 @@ def wrong_patterns(options: Mapping[str, Any]) -> list[str]:
 def choose() -> tuple[str, str] | None:
     """The first installed program that seems logged in, else the first whose login is unknown, else the first;
     and the reason."""
-    logins = {name: driver.login for name, driver in installable().items() if find(driver.program)}
+    logins = {name: driver.login for name, driver in installable().items() if find_program(driver.program)}
     found = [(name, login, *login.state()) for name, login in logins.items() if login]
     for wanted, why in ((True, "it is installed, and"), (None, "it is installed;"), (False, "it is installed, but")):
         for name, login, logged_in, rests_on in found:
@@ -111,14 +111,14 @@ def choose() -> tuple[str, str] | None:
     return None
 
 
-def versions(names: Iterable[str], tell: Callable[[str], None] | None = None) -> dict[str, str | None]:
+def program_versions(names: Iterable[str], tell: Callable[[str], None] | None = None) -> dict[str, str | None]:
     """The version of each installed program; one that doesn't answer in time has none and is asked again next time."""
     import json
 
     from overhand.errors import OverhandError
-    from overhand.system.files import write_file
+    from overhand.system import write_file
 
-    paths = {name: path for name in names if (path := find(find_driver(name).program))}
+    paths = {name: path for name in names if (path := find_program(find_driver(name).program))}
     known = _remembered()
     keys = {name: _key(path) for name, path in paths.items()}
     new = {name: path for name, path in paths.items() if keys[name] not in known}
@@ -198,7 +198,7 @@ def _cache() -> str:
 def _remembered() -> dict[str, str]:
     import json
 
-    from overhand.system.files import read_file
+    from overhand.system import read_file
 
     try:
         found = json.loads(read_file(_cache()) or b"{}")

@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING
 from overhand.agents import files, programs
 from overhand.agents.driver import find_driver
 from overhand.errors import OverhandError
-from overhand.record.events import Accepted
-from overhand.system import machine
-from overhand.system.files import names_in, read_file, write_file
+from overhand.record import Accepted
+from overhand.system import epoch_of, names_in, read_file, write_file
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
     from overhand.agents.driver import Agent
-    from overhand.agents.stream import Heard
-    from overhand.policy.actor import Actor
-    from overhand.policy.config import Config
-    from overhand.record.store import Store
-    from overhand.record.task import Run, Task
+    from overhand.agents.stream import StreamSummary
+    from overhand.policy import Actor, Config
+    from overhand.record import Run, Store, Task
 
 LIMIT = "limit"  # the status of a run that hit it: the task is queued again without using up an attempt
 _FIRST, _MOST = 60.0, 1800.0  # seconds to wait if the program doesn't say how long; doubled each time
@@ -35,7 +32,7 @@ _FILE = "paused-"
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class QuotaPause:
     """Until when nothing of a program is started, in seconds since 1970."""
 
     until: float
@@ -112,31 +109,31 @@ def _zone(name: str | None) -> tzinfo | None:
         return None
 
 
-def pause_of(store: Store, driver: str) -> Pause | None:
+def pause_of(store: Store, driver: str) -> QuotaPause | None:
     raw = read_file(f"{store.own}/{_FILE}{driver}")
     stamp, _, why = (raw or b"").decode("utf-8", "replace").strip().partition(" ")
     try:
         until = float(stamp)
     except ValueError:
         return None
-    return Pause(until, why) if until > time.time() else None
+    return QuotaPause(until, why) if until > time.time() else None
 
 
-def pauses(store: Store) -> dict[str, Pause]:
+def all_pauses(store: Store) -> dict[str, QuotaPause]:
     names = [name.removeprefix(_FILE) for name in names_in(store.own) if name.startswith(_FILE)]
     return {name: found for name in names if (found := pause_of(store, name))}
 
 
-def pause(store: Store, driver: str, until: float, why: str) -> Pause:
+def pause(store: Store, driver: str, until: float, why: str) -> QuotaPause:
     """Pause a program; a longer pause stays in force."""
     known = pause_of(store, driver)
     if known is not None and known.until >= until:
         return known
     write_file(f"{store.own}/{_FILE}{driver}", f"{until:.3f} {' '.join(why.split())[:300]}\n")
-    return Pause(until, why)
+    return QuotaPause(until, why)
 
 
-def say(driver: str, found: Pause) -> str:
+def describe_pause(driver: str, found: QuotaPause) -> str:
     """The pause as people read it, in their own time."""
     local, now = time.localtime(found.until), time.time()
     soon, today = found.until - now < 300, local[:3] == time.localtime(now)[:3]
@@ -144,23 +141,23 @@ def say(driver: str, found: Pause) -> str:
     return f"{driver} is paused until {time.strftime(form, local)} (its limit)"
 
 
-def driver_of(root: str, task: Task, config: Config) -> str:
+def driver_of_task(root: str, task: Task, config: Config) -> str:
     """The program that a task's next run needs."""
     last = task.last_run
     if last is not None and last.agent == task.agent:
         return last.driver
     try:
-        return files.find(root, task.agent, config).driver
+        return files.find_agent(root, task.agent, config).driver
     except OverhandError:
         return ""  # the start reports what is wrong with it
 
 
-def met(store: Store, task: Task, ended: Run, summary: Heard) -> Accepted:
+def limit_met(store: Store, task: Task, ended: Run, summary: StreamSummary) -> Accepted:
     """Pause the program of a run that hit the limit; the returned event says so and queues the task again.
 
     Its times count from the run's end, so that a repeated call after a crash gives the same result.
     """
-    now = machine.epoch(ended.ended)
+    now = epoch_of(ended.ended)
     before = sum(run.status == LIMIT for run in task.runs)
     until = summary.retry_at or when(summary.why, now) or now + min(_MOST, _FIRST * 2**before)
     found = pause(store, ended.driver, until, summary.why)
@@ -175,7 +172,7 @@ def _other(agent: Agent, config: Config) -> str:
     return str(agent.options.get("on_limit") or config.on_limit).partition("switch:")[2]
 
 
-def no_stand_in(root: str, agent: Agent, config: Config) -> str:
+def stand_in_problem(root: str, agent: Agent, config: Config) -> str:
     """What is wrong with the stand-in agent, reported before it is needed."""
     other = _other(agent, config)
     if not other or other == agent.name:
@@ -188,16 +185,16 @@ def no_stand_in(root: str, agent: Agent, config: Config) -> str:
 
 
 def _able(root: str, name: str, config: Config) -> Agent:
-    found = files.find(root, name, config)
+    found = files.find_agent(root, name, config)
     if find_driver(found.driver).program:
         programs.require(found)
     return found
 
 
-def stand_in(store: Store, task: Task, config: Config) -> str | None:
+def find_stand_in(store: Store, task: Task, config: Config) -> str | None:
     """The agent that takes over while the task's own is paused; None unless `on_limit` names one that isn't paused."""
     try:
-        other = _other(files.find(store.root, task.agent, config), config)
+        other = _other(files.find_agent(store.root, task.agent, config), config)
         if not other or other == task.agent:
             return None
         return None if pause_of(store, _able(store.root, other, config).driver) else other
@@ -205,10 +202,10 @@ def stand_in(store: Store, task: Task, config: Config) -> str | None:
         return None
 
 
-def hand_over(actor: Actor, task_id: str, agent: str, other: str) -> None:
+def hand_to_stand_in(actor: Actor, task_id: str, agent: str, other: str) -> None:
     """Give a queued task whose agent is paused to another one."""
     with actor.store.lock(task_id, actor.by) as locked:
         task = locked.task
         if task.queued and task.agent == agent and not task.stop:
-            limit = {"driver": driver_of(actor.store.root, task, actor.config), "to": other}
+            limit = {"driver": driver_of_task(actor.store.root, task, actor.config), "to": other}
             locked.append(Accepted(agent=other, limit=limit, resume=task.resume))

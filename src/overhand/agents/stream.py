@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-ENDS = {
+STREAM_ENDS = {
     "clean": "its last turn ended as it should",
     "api-error": "the model's service answered with an error",
     "rate-limit": "the model's service wants a pause",
@@ -29,14 +29,14 @@ ENDS = {
 }
 
 
-class Event(NamedTuple):
+class StreamEvent(NamedTuple):
     kind: str
     text: str = ""
     data: Mapping[str, Any] = {}
 
 
 @dataclass(slots=True)
-class Heard:
+class StreamSummary:
     """The summary of a whole stream."""
 
     session: str = ""
@@ -49,7 +49,7 @@ class Heard:
     retry_at: float | None = None
     _open: bool = False  # the last text may continue
 
-    def take(self, event: Event) -> None:
+    def take(self, event: StreamEvent) -> None:
         if event.kind == "session":
             self.session = event.text
         elif event.kind == "said":
@@ -80,7 +80,7 @@ class Heard:
         return self.text[-1] if self.text else ""
 
 
-def objects(raw: bytes) -> Iterable[dict[str, Any]]:
+def json_lines(raw: bytes) -> Iterable[dict[str, Any]]:
     """The JSON objects of complete lines; other lines are skipped, as agents print more than JSON."""
     for line in raw.split(b"\n"):
         at = line.find(b"{")
@@ -94,9 +94,9 @@ def objects(raw: bytes) -> Iterable[dict[str, Any]]:
             yield found
 
 
-def hear(raw: bytes, translate: Callable[[dict[str, Any]], Iterable[Event]]) -> Heard:
-    heard = Heard()
-    for found in objects(raw):
+def hear(raw: bytes, translate: Callable[[dict[str, Any]], Iterable[StreamEvent]]) -> StreamSummary:
+    heard = StreamSummary()
+    for found in json_lines(raw):
         for event in translate(found):
             heard.take(event)
     return heard
@@ -109,7 +109,7 @@ _TELLING = (  # the most telling arguments of a tool, in the words of all agents
 _SHELL = re.compile(r"^/?(?:usr/)?(?:bin/)?(?:ba|z)?sh -l?c ")
 
 
-def brief(arguments: Mapping[str, Any], *folders: str) -> str:
+def brief_tool_use(arguments: Mapping[str, Any], *folders: str) -> str:
     """What a tool was used for, in one line; paths in these folders are shown relative to them."""
     value = next((arguments[key] for key in _TELLING if arguments.get(key)), None)
     if value is None:

@@ -12,35 +12,47 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent
-from overhand.agents.drivers.function import Call, as_return, encode, failure, read_inputs
+from overhand.agents import Agent, Call, as_return, encode_return, failure_return, read_inputs
 from overhand.api.pool import Pool, settle
 from overhand.api.questions import Attention
-from overhand.documents import handoff as handoffs
-from overhand.drafts.words import from_words, only_from_people
+from overhand.documents import Handoff, promises_files
+from overhand.drafts import brief_from_words, only_from_people
 from overhand.errors import BudgetExceeded, OverhandError, Refused, Unanswered
-from overhand.policy import caller
-from overhand.policy import config as configs
-from overhand.policy.actor import Actor
-from overhand.questions import files
-from overhand.record.events import ABSENT, Accepted, LateReturn, RunEnded, RunStarted
-from overhand.record.store import new_run_id
-from overhand.runs import finish, handover, limits, prepare, run, spending, worktree
-from overhand.runs import prompt as prompts
-from overhand.runs import result as paperwork
-from overhand.runs.judge import judge
-from overhand.system import detached, git
-from overhand.system.files import write_file
-from overhand.verbs.delegate import draft_of, make, note_refusal
+from overhand.policy import Actor, config_of_task, inside_run
+from overhand.questions import has_unread_files, take_in_files
+from overhand.record import ABSENT, Accepted, LateReturn, RunEnded, RunStarted, new_run_id
+from overhand.runs import (
+    INPUTS_FILE,
+    Prepared,
+    archive_last_run,
+    final_usage,
+    finish_run,
+    gather_evidence,
+    in_process_meter,
+    inputs_file_of,
+    judge_run,
+    lay_out_run,
+    read_task_handoff,
+    reject_task,
+    reserve_budget,
+    run_created,
+    run_task_checks,
+    settle_budget,
+    take_baseline,
+    tree_snapshot,
+    usage_event,
+    write_previous_runs,
+    write_result,
+)
+from overhand.system import repository_of, take_life_lock, write_file
+from overhand.verbs import draft_in_session, make_tasks, note_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from overhand.drafts.build import Brief, Draft
-    from overhand.policy.caller import Caller
-    from overhand.policy.config import Config
-    from overhand.record.store import LockedTask
-    from overhand.record.task import Run, Task
+    from overhand.drafts import Brief, Draft
+    from overhand.policy import Caller, Config
+    from overhand.record import LockedTask, Run, Task
     from overhand.verbs import Session
     from overhand.words import Cause
 
@@ -60,10 +72,10 @@ class Batch:
         self.session, self.config, self.who, self.shared = session, config, who, shared
         self.actor = Actor(session.store, config, who.by(session.via), sync_results=not shared)
         # with the HANDOFF, as text and parsed; later states are read under the lock
-        self.accepted: dict[str, tuple[Task, str, handoffs.Handoff]] = {}
+        self.accepted: dict[str, tuple[Task, str, Handoff]] = {}
         self.results: dict[str, tuple[Task, str, dict[str, Any]]] = {}  # as recorded, for waiters in this process
         self.inputs: dict[str, bytes] = {}  # of plans' nodes that were made here
-        self.in_repository = git.repository(session.root) is not None
+        self.in_repository = repository_of(session.root) is not None
         self._fresh: list[str] = []  # accepted, not yet synced
         self.kept: Future[None] = Future()  # done when that is synced, or the sync failed
         self._open = 0  # started and not judged
@@ -72,9 +84,9 @@ class Batch:
 
     def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[Task, Brief]]:
         """The same checks and the same events as any delegation; nothing is called before `keep`."""
-        briefs = [from_words(given) for given, _ in wanted]
+        briefs = [brief_from_words(given) for given, _ in wanted]
         drafts = [self._draft(brief, function) for brief, (_, function) in zip(briefs, wanted, strict=True)]
-        tasks = make(self.session, drafts, self.actor.by, start=False, sync=False)
+        tasks = make_tasks(self.session, drafts, self.actor.by, start=False, sync=False)
         self._fresh = [task.id for task in tasks]
         for task, draft in zip(tasks, drafts, strict=True):
             self.accepted[task.id] = task, draft.task.handoff, draft.handoff
@@ -92,8 +104,8 @@ class Batch:
     def _draft(self, brief: Brief, function: FunctionAgent) -> Draft:
         try:
             only_from_people(self.who, brief)
-            config = configs.of_task(self.session.root, self.config, dict(brief.settings))
-            return draft_of(self.session, brief, function.agent, self.who, config)
+            config = config_of_task(self.session.root, self.config, dict(brief.settings))
+            return draft_in_session(self.session, brief, function.agent, self.who, config)
         except Refused as error:
             note_refusal(self.session, self.who, brief.title, brief.agent, error)
             raise
@@ -103,16 +115,16 @@ class Batch:
         settle(self.kept)
         if resume is not None:
             task = task.but(resume=resume)
-            handover.write_previous(self.actor.store, task)
-        self.accepted[task.id] = task, *prepare.read_handoff(self.actor.store, task.id)
+            write_previous_runs(self.actor.store, task)
+        self.accepted[task.id] = task, *read_task_handoff(self.actor.store, task.id)
 
     def take_new(self, made: Sequence[tuple[Task, Draft]]) -> None:
         """Tasks that were just created and synced: nothing of them is read again."""
         settle(self.kept)
         for task, draft in made:
             self.accepted[task.id] = task, draft.task.handoff, draft.handoff
-            if prompts.INPUTS in draft.task.files:
-                self.inputs[task.id] = draft.task.files[prompts.INPUTS]
+            if INPUTS_FILE in draft.task.files:
+                self.inputs[task.id] = draft.task.files[INPUTS_FILE]
 
     def at_work(self, more: int) -> None:
         """Add to the number of runs that a result is expected from."""
@@ -145,7 +157,7 @@ class Begun:
     life: int
     prompt: str
     spec: dict[str, Any]
-    handoff: handoffs.Handoff
+    handoff: Handoff
     quick: bool  # nothing slow stands between the return and the verdict
 
 
@@ -176,17 +188,17 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     actor = batch.actor
     task, text, handoff = batch.accepted.pop(task_id)
-    prepare.take_baseline(actor.store, task, handoff)
+    take_baseline(actor.store, task, handoff)
     if task.checks and not task.runs:
         batch.kept.result()
-        prepare.run_checks(actor, task, f"{actor.store.folder(task_id)}/checks/before")
+        run_task_checks(actor, task, f"{actor.store.folder(task_id)}/checks/before")
     try:
-        allowance = spending.reserve(actor, task)
+        allowance = reserve_budget(actor, task)
     except BudgetExceeded as error:
-        run.reject(actor, task_id, error)
+        reject_task(actor, task_id, error)
         return None
-    tree = worktree.snapshot(actor.store.root) if batch.in_repository else None
-    prepared = prepare.Prepared(function.agent, handoff, text, tree, allowance)
+    tree = tree_snapshot(actor.store.root) if batch.in_repository else None
+    prepared = Prepared(function.agent, handoff, text, tree, allowance)
     accepted = Accepted()
     if task.resume is not None:
         cause = task.resume.get("cause", ABSENT)
@@ -198,16 +210,16 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
         if (now.status, len(now.runs)) != (task.status, len(task.runs)):
             return None
         if locked.task.runs:
-            prepare.archive(locked, locked.task.runs)
+            archive_last_run(locked, locked.task.runs)
         run_id = new_run_id()
         place = actor.store.run_folder(task_id, run_id)
-        job, spec = prepare.lay_out(actor, locked, run_id, prepared)
-        life = detached.take_life(f"{place}/life")  # no other process knows the folder yet
+        job, spec = lay_out_run(actor, locked, run_id, prepared)
+        life = take_life_lock(f"{place}/life")  # no other process knows the folder yet
         # a function waits for room in its own process: only now may others see it as accepted
-        made = run.created(run_id, function.agent.name, "function", task.timeout).replace(attached=True)
+        made = run_created(run_id, function.agent.name, "function", task.timeout).replace(attached=True)
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
         quick = not task.checks and prepared.tree is None and not handoff.plan
-        quick = quick and not handoffs.promises_files(handoff)
+        quick = quick and not promises_files(handoff)
         return Begun(locked.task, run_id, place, life, job.prompt, spec, handoff, quick)
 
 
@@ -221,9 +233,9 @@ def _call(begun: Begun, batch: Batch, attention: Attention) -> Call:
         run_id=begun.run_id,
         place=begun.place,
         root=batch.session.root,
-        inputs=json.loads(given) if given else read_inputs(prompts.inputs_of(batch.actor.store, begun.task)),
+        inputs=json.loads(given) if given else read_inputs(inputs_file_of(batch.actor.store, begun.task)),
         _ask=attention.ask,
-        _count=limits.in_process(attention.actor, begun.task.id),
+        _count=in_process_meter(attention.actor, begun.task.id),
     )
 
 
@@ -231,10 +243,10 @@ def _outcome(
     batch: Batch, begun: Begun, function: FunctionAgent, call: Call, pool: Pool
 ) -> tuple[Mapping[str, Any] | None, Cause]:
     """What the function returned or raised, and how it ended."""
-    token = caller.inside_run.set((call.root, call.task_id, call.run_id))
+    token = inside_run.set((call.root, call.task_id, call.run_id))
     try:
         batch.kept.result()
-        spending.reserve(batch.actor, begun.task)  # a hold of a run that is not recorded as begun can be released
+        reserve_budget(batch.actor, begun.task)  # a hold of a run that is not recorded as begun can be released
         value = function.function(call)
         if inspect.isawaitable(value):
             value = asyncio.run_coroutine_threadsafe(_awaited(value), pool.loop()).result()
@@ -244,9 +256,9 @@ def _outcome(
     except BudgetExceeded:
         return None, "budget"
     except BaseException as error:  # noqa: BLE001 -- whatever a function raises is its result
-        return failure(error), "error"
+        return failure_return(error), "error"
     finally:
-        caller.inside_run.reset(token)
+        inside_run.reset(token)
 
 
 async def _awaited(value: Any) -> object:
@@ -261,15 +273,15 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cau
     plain = quick and value is not None and value.keys() <= {"status", "summary"}
     plain = plain and value is not None and all(isinstance(one, str) for one in value.values())
     try:
-        raw = encode(value) if value is not None and not plain else None
+        raw = encode_return(value) if value is not None and not plain else None
     except OverhandError as error:
-        raw, cause, quick = encode(failure(error)), "error", False
-    if files.has_unread(actor.store, begun.task):
-        files.take_in(actor.store, actor.store.task(begun.task.id), actor.by, final=True)
+        raw, cause, quick = encode_return(failure_return(error)), "error", False
+    if has_unread_files(actor.store, begun.task):
+        take_in_files(actor.store, actor.store.task(begun.task.id), actor.by, final=True)
     with pool.paperwork if quick else nullcontext(), actor.store.lock(begun.task.id, actor.by) as locked:
         current = locked.task.run(begun.run_id)
         if current is None or current.has_ended:
-            late = encode(value) if value is not None and plain else raw
+            late = encode_return(value) if value is not None and plain else raw
             if late is not None:
                 write_file(f"{begun.place}/late-result.json", late)
             kept = "late-result.json" if late else None
@@ -285,9 +297,9 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cau
             else:
                 locked.append(ended)
     if quick:
-        spending.settle(actor, locked.task)
+        settle_budget(actor, locked.task)
     else:
-        finish.finish(actor, begun.task.id, patient=True)
+        finish_run(actor, begun.task.id, patient=True)
     if batch.shared:
         batch.unsynced.add(begun.task.id)
 
@@ -296,12 +308,12 @@ def _judge_at_once(
     batch: Batch, begun: Begun, locked: LockedTask, current: Run, ended: RunEnded, given: object
 ) -> None:
     """The same evidence and the same verdict, and both events in one write."""
-    if (usage := spending.final(begun.place, current)) is not None:
-        locked.append(spending.event(begun.run_id, usage))
+    if (usage := final_usage(begun.place, current)) is not None:
+        locked.append(usage_event(begun.run_id, usage))
     over = current.replace(state="ended", cause=ended.cause, exit=ended.exit)
-    case = finish.gather(batch.actor, locked.task, over, begun.place, begun.spec, begun.handoff, given)
+    case = gather_evidence(batch.actor, locked.task, over, begun.place, begun.spec, begun.handoff, given)
     if locked.task.stop:
         case = case.cancelled()
-    result, judged = paperwork.put_documents(case, judge(case.found))
+    result, judged = write_result(case, judge_run(case.found))
     locked.append(ended, judged, sync=batch.actor.sync_results)
     batch.results[begun.task.id] = locked.task, str(judged.result), result

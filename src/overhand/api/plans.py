@@ -11,17 +11,15 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import files
+from overhand.agents import find_agent
 from overhand.api import functions as inprocess
 from overhand.errors import OverhandError, Refused
-from overhand.plans import task as tasks
-from overhand.plans.executor import LOCK, Executor
-from overhand.plans.starter import NodeStarter
-from overhand.record.events import ABSENT, Accepted
-from overhand.runs import finish, run
-from overhand.supervisor import client
-from overhand.system.lock import Lock
-from overhand.verbs.reconcile import refresh
+from overhand.plans import PLAN_LOCK, NodeStarter, PlanExecutor, begin_plan, make_plan_task, node_situation
+from overhand.record import ABSENT, Accepted
+from overhand.runs import finish_run, stop_run
+from overhand.supervisor import hand_to_supervisor
+from overhand.system import Lock
+from overhand.verbs import refresh_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +28,8 @@ if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.api.functions import Batch, FunctionAgent
     from overhand.api.pool import Pool
-    from overhand.plans.model import Plan
-    from overhand.plans.starter import NodeStart
-    from overhand.record.task import Task
+    from overhand.plans import NodeStart, Plan
+    from overhand.record import Task
 
 _SLOW = 1.0  # seconds between checks if nothing wakes the thread
 
@@ -45,38 +42,38 @@ class Performance(NodeStarter):
         self.store = batch.session.store
         self.outside: dict[str, None] = {}  # nodes' tasks that the supervisor runs
         self.ready: list[Callable[[Future[None]], None]] = []  # functions that are to be called
-        self.executor: Executor
+        self.executor: PlanExecutor
         self.thread = threading.Thread(target=self._execute, name="overhand-plan", daemon=True)
 
     def find(self, name: str) -> Agent:
         """An agent of this process, or one of the project."""
         ours = self.functions.get(name)
-        return ours.agent if ours else files.find(self.store.root, name, self.batch.config)
+        return ours.agent if ours else find_agent(self.store.root, name, self.batch.config)
 
     def begin(self, plan: Plan, source: str, given: Mapping[str, Any]) -> Task:
         """Make the plan's task and its run, and execute it from now on."""
         options = {**given, "no_start": True}  # no other process is to begin it
-        task = tasks.make(self.batch.actor, self.batch.who, plan, source, options, self.find)
+        task = make_plan_task(self.batch.actor, self.batch.who, plan, source, options, self.find)
         self.start_run(task)
         return task
 
     def start_run(self, task: Task) -> None:
         """Start a run of a plan that no process executes."""
         task_id, actor = task.id, self.batch.actor
-        lock = Lock(f"{self.store.folder(task_id)}/{LOCK}", f"Plan {task_id}", patience=0.0)
+        lock = Lock(f"{self.store.folder(task_id)}/{PLAN_LOCK}", f"Plan {task_id}", patience=0.0)
         with lock:
             with self.store.lock(task_id, actor.by) as locked:
                 if locked.task.current_run is None and not locked.task.queued:
                     last = locked.task.runs[-1].id if locked.task.runs else None
                     how = {"run": last, "why": "run again"} if last else ABSENT
                     locked.append(Accepted(resume=how), sync=True)
-            run_id = tasks.begin(actor, task_id)
+            run_id = begin_plan(actor, task_id)
             if run_id is None:  # a supervisor began it meanwhile: it is executed here, where its lock is held
                 task = self.store.task(task_id)
                 if task.current_run is None:
                     raise Refused(f"Plan {task_id} cannot begin: {task.summary}")
                 run_id = task.current_run.id
-            self.executor = Executor.open(actor, task_id, run_id, self, cap=0, lock=lock)
+            self.executor = PlanExecutor.open(actor, task_id, run_id, self, cap=0, lock=lock)
         self.thread.start()
 
     # nodes
@@ -146,12 +143,12 @@ class Performance(NodeStarter):
             task = self.store.task(task_id)
             current = task.current_run
             if current is not None and current.attached and task.stop:
-                run.stop(self.batch.actor, task_id, "cancelled", 0.0)
-                task = finish.finish(self.batch.actor, task_id)
+                stop_run(self.batch.actor, task_id, "cancelled", 0.0)
+                task = finish_run(self.batch.actor, task_id)
             elif current is None or not current.attached:
-                task = refresh(self.batch.session, task)
+                task = refresh_task(self.batch.session, task)
             self.executor.child_changed(task)
-            if tasks.situation(task) == "ended":
+            if node_situation(task) == "ended":
                 self.outside.pop(task_id, None)
             elif task.queued:
-                client.hand_over(self.store, [task_id])
+                hand_to_supervisor(self.store, [task_id])

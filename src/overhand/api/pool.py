@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from overhand.policy import caller
+from overhand.policy import inside_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -77,7 +77,7 @@ class Pool:
     @contextmanager
     def without_slot(self) -> Iterator[None]:
         """Make room while a function waits for a task it delegated."""
-        if caller.inside_run.get() is None:
+        if inside_run.get() is None:
             yield
             return
         self.make_room()

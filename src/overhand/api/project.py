@@ -20,31 +20,53 @@ from overhand.api import functions as inprocess
 from overhand.api import plans as performing
 from overhand.api.pool import Pool
 from overhand.errors import BadInput, TimedOut
-from overhand.plans.model import Plan
-from overhand.policy import caller, trust
-from overhand.policy import config as configs
-from overhand.record.store import find_root
-from overhand.verbs import Session, control, plan_run, show
-from overhand.verbs import delegate as delegating
-from overhand.verbs import plan as plans
-from overhand.verbs import resume as verb_resume
-from overhand.verbs import send as sending
-from overhand.verbs.ask import give, walk
-from overhand.verbs.reconcile import refresh
-from overhand.verbs.setup import first_use
-from overhand.verbs.tasks import list_tasks
-from overhand.verbs.wait import wait_for
+from overhand.plans import Plan
+from overhand.policy import (
+    Config,
+    find_caller,
+    load_config,
+    require_seal,
+    require_trusted,
+    settings_files,
+    settings_marks,
+    trust_file,
+)
+from overhand.record import find_root
+from overhand.verbs import (
+    PlanSource,
+    Session,
+    check_source,
+    delegate_task,
+    describe_task,
+    first_use,
+    give_answer,
+    list_tasks,
+    may_resume,
+    may_run_plan,
+    may_run_task,
+    plan_source,
+    refresh_task,
+    resume_from,
+    resume_task,
+    run_again,
+    send_message,
+    sound_plan,
+    stop_tasks,
+    submit_plan,
+    wait_for_tasks,
+    walk_questions,
+)
 from overhand.words import is_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
     from concurrent.futures import Future
 
-    from overhand.agents.drivers.function import Call
-    from overhand.record.task import Task as RecordedTask
+    from overhand.agents import Call
+    from overhand.record import Task as RecordedTask
 
     Running = tuple[inprocess.Batch, Future[None]]
-    PlanSource = Plan | str | os.PathLike[str]
+    PlanInput = Plan | str | os.PathLike[str]
     TaskName = str | int
 
 
@@ -109,14 +131,14 @@ class Task:
 
     def show(self) -> Result:
         """The task as it is now."""
-        task = refresh(self.project.session, self.project.session.store.task(self.id))
-        return _result(show.describe(self.project.session, task, "show"))
+        task = refresh_task(self.project.session, self.project.session.store.task(self.id))
+        return _result(describe_task(self.project.session, task, "show"))
 
     def wait(self, timeout: float | None = None) -> Result:
         """The judged result; raises TimedOut."""
         with self.project.pool.without_slot():
             if self.running is None:
-                return _result(wait_for(self.project.session, [self.id], timeout).payload)
+                return _result(wait_for_tasks(self.project.session, [self.id], timeout).payload)
             batch, future = self.running
             try:
                 future.result(timeout)
@@ -125,8 +147,8 @@ class Task:
             batch.before_report(self.id)
         session, known = self.project.session, batch.results.pop(self.id, None)
         if known is not None:
-            return _result(show.describe(session, known[0], "wait", known[2]))
-        return _result(show.describe(session, session.store.task(self.id), "wait"))
+            return _result(describe_task(session, known[0], "wait", known[2]))
+        return _result(describe_task(session, session.store.task(self.id), "wait"))
 
     def __await__(self) -> Generator[Any, None, Result]:
         return asyncio.to_thread(self.wait).__await__()
@@ -146,7 +168,7 @@ class Task:
 
     def stop(self, *, now: bool = False) -> Result:
         """End it; an in-process function goes on unheard, its result is refused."""
-        control.stop(self.project.session, id=[self.id], now=now)
+        stop_tasks(self.project.session, id=[self.id], now=now)
         return self.show()
 
 
@@ -159,7 +181,7 @@ class Project:
         self._functions: dict[str, inprocess.FunctionAgent] = {}
         self.pool = Pool(max_parallel)
         self._plans: list[threading.Thread] = []  # that execute a plan in this process
-        self._known: tuple[object, configs.Config] | None = None
+        self._known: tuple[object, Config] | None = None
 
     @property
     def root(self) -> Path:
@@ -194,7 +216,7 @@ class Project:
         if not any(functions):
             return [self._detached(one) for one in wanted]
         first_use(self.session)
-        who = caller.caller(self.session.store)
+        who = find_caller(self.session.store)
         batch = inprocess.Batch(self.session, self._settings(), who, shared=len(wanted) > 1)
         ours = [(one, function) for one, function in zip(wanted, functions, strict=True) if function]
         accepted = batch.accept(ours)
@@ -208,30 +230,30 @@ class Project:
         own, detached = (Task(self, one.id, one.handle, running.get(one.id)) for one, _ in accepted), iter(others)
         return [next(own if function else detached) for function in functions]
 
-    def _settings(self) -> configs.Config:
+    def _settings(self) -> Config:
         """The settings, if they are trusted, for their checks are going to be run; read again when a file changes."""
-        marks = configs.marks(self.session.root, trust.place())
+        marks = settings_marks(self.session.root, trust_file())
         if self._known is None or self._known[0] != marks:
-            trust.require(self.session.root, configs.present(self.session.root))
-            self._known = marks, configs.load(self.session.root)
+            require_trusted(self.session.root, settings_files(self.session.root))
+            self._known = marks, load_config(self.session.root)
         return self._known[1]
 
     def _detached(self, one: dict[str, Any]) -> Task:
-        answer = delegating.delegate(self.session, **{**one, "wait": False})
+        answer = delegate_task(self.session, **{**one, "wait": False})
         return Task(self, answer.payload["task_id"], answer.payload["handle"])
 
     @overload
     def plan(
-        self, plan: PlanSource, *, wait: Literal[True] = True, budget: str | None = None, after: TaskName | None = None
+        self, plan: PlanInput, *, wait: Literal[True] = True, budget: str | None = None, after: TaskName | None = None
     ) -> Result: ...
 
     @overload
     def plan(
-        self, plan: PlanSource, *, wait: Literal[False], budget: str | None = None, after: TaskName | None = None
+        self, plan: PlanInput, *, wait: Literal[False], budget: str | None = None, after: TaskName | None = None
     ) -> Task: ...
 
     def plan(
-        self, plan: PlanSource, *, wait: bool = True, budget: str | None = None, after: TaskName | None = None
+        self, plan: PlanInput, *, wait: bool = True, budget: str | None = None, after: TaskName | None = None
     ) -> Result | Task:
         """Run a plan: a `Plan`, the name of its file, or its text; its nodes may be functions of this process."""
         made, source, trusted = self._read_plan(plan)
@@ -242,25 +264,25 @@ class Project:
             why = f"{ours[0]} is a function of this process: its plan cannot wait for task {after} without it."
             raise BadInput(why, "Wait for that task first, then run the plan.")
         if ours:
-            batch = inprocess.Batch(self.session, self._settings(), caller.caller(self.session.store), shared=True)
+            batch = inprocess.Batch(self.session, self._settings(), find_caller(self.session.store), shared=True)
             performance = performing.Performance(batch, self.pool, self._functions)
             state = performance.begin(made, source, given)
             self._plans.append(performance.thread)
         else:
-            state = plan_run.submit(self.session, made, source, given)
+            state = submit_plan(self.session, made, source, given)
         task = Task(self, state.id, state.handle)
         return task.wait() if wait else task
 
-    def _read_plan(self, given: PlanSource) -> tuple[Plan, str, bool]:
+    def _read_plan(self, given: PlanInput) -> tuple[Plan, str, bool]:
         """The plan, without errors; the text it was read from; and whether its commands may run."""
-        who = caller.caller(self.session.store)
+        who = find_caller(self.session.store)
         if isinstance(given, Plan):
             return given, "", who.is_person
         text = os.fspath(given)
         is_file = not isinstance(given, str) or ("\n" not in text and os.path.exists(text))
-        source = plans.source(text) if is_file else plans.Source("the plan", "", text.encode("utf-8", "replace"))
-        plan = plans.sound(source, plans.look_over(self.session, source, own=self._functions))
-        trusted = plan_run.may_run(self.session, who, source, plan)
+        source = plan_source(text) if is_file else PlanSource("the plan", "", text.encode("utf-8", "replace"))
+        plan = sound_plan(source, check_source(self.session, source, own=self._functions))
+        trusted = may_run_plan(self.session, who, source, plan)
         return plan, source.raw.decode("utf-8", "replace"), trusted
 
     def task(self, handle: TaskName) -> Task:
@@ -276,10 +298,10 @@ class Project:
         """Start a prepared task, or an ended one once more."""
         task = self._state(handle)
         if (function := self._functions.get(agent or task.agent)) is not None:
-            control.may_run(self.session, task)
+            may_run_task(self.session, task)
             went_on = {"run": task.runs[-1].id, "why": "run again"} if task.runs else None
             return self._run_function(task, function, went_on)
-        answer = control.run_again(self.session, id=str(handle), agent=agent)
+        answer = run_again(self.session, id=str(handle), agent=agent)
         return Task(self, answer.payload["task_id"], answer.payload["handle"])
 
     def resume(
@@ -289,12 +311,12 @@ class Project:
         state = self._state(task)
         function = self._functions.get(agent or state.agent)
         if function is None:
-            verb_resume.resume(self.session, id=state.id, answer=answer, from_=from_, agent=agent)
+            resume_task(self.session, id=state.id, answer=answer, from_=from_, agent=agent)
             made = Task(self, state.id, state.handle)
         else:
-            who = caller.caller(self.session.store)
-            verb_resume.may_resume(self.session, who, state)
-            how = verb_resume.going_on(self.session, who, state, answer, from_)
+            who = find_caller(self.session.store)
+            may_resume(self.session, who, state)
+            how = resume_from(self.session, who, state, answer, from_)
             made = self._run_function(self.session.store.task(state.id), function, how)
         if isinstance(task, Task):
             task.running = made.running
@@ -302,7 +324,7 @@ class Project:
         return made
 
     def _state(self, task: Task | TaskName) -> RecordedTask:
-        return refresh(self.session, self.session.store.task(self._id(task)))
+        return refresh_task(self.session, self.session.store.task(self._id(task)))
 
     def _id(self, task: Task | TaskName) -> str:
         return task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
@@ -310,8 +332,8 @@ class Project:
     def _run_function(
         self, task: RecordedTask, function: inprocess.FunctionAgent, went_on: dict[str, Any] | None
     ) -> Task:
-        trust.require_seal(task)
-        batch = inprocess.Batch(self.session, self._settings(), caller.caller(self.session.store), shared=False)
+        require_seal(task)
+        batch = inprocess.Batch(self.session, self._settings(), find_caller(self.session.store), shared=False)
         batch.take(task, went_on)
         running = self._submit(batch, {task.id: function})
         return Task(self, task.id, task.handle, running[task.id])
@@ -319,15 +341,15 @@ class Project:
     def answer(self, task: Task | TaskName, text: str, seq: int | None = None) -> dict[str, Any]:
         """Answer an open question, once; a parked task that a supervisor ran goes on by itself, a function's does
         with `resume`."""
-        return give(self.session, caller.caller(self.session.store), self._id(task), seq, text, resume=True)
+        return give_answer(self.session, find_caller(self.session.store), self._id(task), seq, text, resume=True)
 
     def send(self, task: Task | TaskName, text: str) -> dict[str, Any]:
         """Tell an agent something; what became of it stands under `messages` of `show()`."""
-        return sending.send(self.session, task.id if isinstance(task, Task) else str(task), text).payload
+        return send_message(self.session, task.id if isinstance(task, Task) else str(task), text).payload
 
     def questions(self) -> list[dict[str, Any]]:
         """Everything in this project that waits for an answer."""
-        return list(walk(self.session, None, resume=True).payload["questions"])
+        return list(walk_questions(self.session, None, resume=True).payload["questions"])
 
     def _submit(self, batch: inprocess.Batch, functions: Mapping[str, inprocess.FunctionAgent]) -> dict[str, Running]:
         batch.at_work(len(functions))

@@ -7,20 +7,19 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from overhand.agents.drivers.function import unanswered
+from overhand.agents import unanswered_error
 from overhand.errors import OverhandError, StaleRun
-from overhand.questions import blocked, files, record
-from overhand.questions.wait import WaitingMark
-from overhand.supervisor import client
-from overhand.system.bell import deadline
+from overhand.questions import Asking, WaitingMark, ask_question, full_answer, record_blocked, take_in_files
+from overhand.supervisor import hand_to_supervisor
+from overhand.system import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from overhand.agents.drivers.function import Call, Inquiry
+    from overhand.agents import Call, Inquiry
     from overhand.api.pool import Pool
-    from overhand.policy.actor import Actor
-    from overhand.record.task import Question
+    from overhand.policy import Actor
+    from overhand.record import Question
 
 
 class Attention:
@@ -54,12 +53,12 @@ class Attention:
         """Record the question and wait for its answer; raises Unanswered, or StaleRun if the run was ended."""
         by = {"kind": "run", "run": self.run_id, "via": "api"}
         store, limits = self.actor.store, self.actor.config_of(self.actor.store.task(self.task_id))
-        asking = record.Asking(
+        asking = Asking(
             text=inquiry.question, options=inquiry.options, only=inquiry.closed, step=inquiry.step, via="call"
         )
-        asked = record.ask(store, self.task_id, self.run_id, asking, by)
+        asked = ask_question(store, self.task_id, self.run_id, asking, by)
         if not asked.is_open:  # by an earlier run, and answered since
-            return record.full_answer(store, self.task_id, asked)
+            return full_answer(store, self.task_id, asked)
         patience = [limit for limit in (limits.answer_wait or None, inquiry.timeout) if limit is not None]
         with self._clock_stopped(), WaitingMark(call.place, asked.seq):  # after the question is recorded
             return self._await(asked, inquiry, deadline(min(patience, default=None)))
@@ -70,16 +69,16 @@ class Attention:
         told = False
         with store.subscribe([self.task_id]) as bell:
             while True:
-                task = files.take_in(store, store.task(self.task_id), self.actor.by).task
+                task = take_in_files(store, store.task(self.task_id), self.actor.by).task
                 question = task.question(asked.seq)
                 if question is not None and not question.is_open:
-                    return record.full_answer(store, self.task_id, question)
+                    return full_answer(store, self.task_id, question)
                 run = task.run(self.run_id)
                 if run is None or run.has_ended:
                     raise StaleRun(f"Run {self.run_id} was ended; nobody waits for its question any more.")
                 left = until - time.monotonic()
                 if left <= 0 or inquiry.is_over:
-                    raise unanswered(asked.seq)
+                    raise unanswered_error(asked.seq)
                 if not told:
                     self._notify()
                     told = True
@@ -89,7 +88,7 @@ class Attention:
         """The supervisor notifies people of the question; without one it is only on record."""
         with self.pool.calling:  # the first of several callers starts it, the others find it running
             try:
-                client.hand_over(self.actor.store, [self.task_id])
+                hand_to_supervisor(self.actor.store, [self.task_id])
             except OverhandError:
                 return
 
@@ -116,6 +115,6 @@ class Attention:
     def _record(self, *, is_blocked: bool) -> None:
         """Record for other processes that the run is blocked, or no longer."""
         try:
-            blocked.record_blocked(self.actor, self.task_id, self.run_id, is_blocked=is_blocked)
+            record_blocked(self.actor, self.task_id, self.run_id, is_blocked=is_blocked)
         except OverhandError:
             return  # the deadline stands still all the same

@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(words: list[str], progress: _Progress, *, as_json: bool) -> int:
-    from overhand import verbs
+    from overhand.verbs import open_session
     from overhand.cli.parse import parse
 
     parsed = parse(words)
@@ -73,7 +73,7 @@ def _run(words: list[str], progress: _Progress, *, as_json: bool) -> int:
         return 0
     verb = parsed.verb
     there = not as_json and sys.stdout.isatty() and sys.stdin.isatty()  # a person can be asked
-    session = verbs.open_session(
+    session = open_session(
         parsed.project,
         "cli",
         interactive=there,
@@ -178,9 +178,9 @@ def _print(verb: Verb, answer: Reply, *, as_json: bool) -> int:
 def _as_json(value: dict[str, Any], indent: int | None = None) -> str:
     """On one line it needs no `json`, which takes longer to import than many a verb to run."""
     if indent is None and _writes_unicode():
-        from overhand.system.jsonline import shown
+        from overhand.system import dump_spaced
 
-        return shown(value)
+        return dump_spaced(value)
     import json
 
     return json.dumps(value, ensure_ascii=not _writes_unicode(), indent=indent)

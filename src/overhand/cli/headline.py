@@ -172,9 +172,9 @@ def _left(row: Row) -> str:
         return ""
     import time
 
-    from overhand.system.machine import epoch
+    from overhand.system import epoch_of
 
-    seconds = epoch(row["deadline"]) - time.time()
+    seconds = epoch_of(row["deadline"]) - time.time()
     if seconds <= 0:
         return "over time"
     return f"{say_duration(seconds // 60 * 60 if seconds >= 60 else seconds // 1)} left"

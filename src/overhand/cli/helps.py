@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from overhand.verbs import Arg, Verb
-from overhand.verbs.table import ALIASES, GLOBAL, GROUPS, VERBS
+from overhand.verbs import ALIASES, GLOBAL_ARGS, GROUPS, VERBS, Arg, Verb
 
 _WIDTH = 96
 
@@ -45,7 +44,7 @@ def overview() -> str:
             words = " ".join(["overhand", verb.name, *(_word(arg) for arg in verb.words)])
             lines += _two_columns(words, verb.help, 24)
     lines += ["", "Everywhere:"]
-    for arg in GLOBAL:
+    for arg in GLOBAL_ARGS:
         lines += _two_columns(option(arg), arg.help, 24)
     lines += ["", "ID is a task's number, a part of its title, or - for the last one. overhand VERB --help tells more."]
     return "\n".join(lines)

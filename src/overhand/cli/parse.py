@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from overhand.errors import BadInput
-from overhand.verbs import Arg, Verb
-from overhand.verbs.table import ALIASES, GLOBAL, VERBS, verb
+from overhand.verbs import ALIASES, GLOBAL_ARGS, VERBS, Arg, Verb, find_verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,15 +26,15 @@ def parse(words: list[str]) -> Parsed:
         if any(rest[0] == option.name for option in VERBS[0].options):  # of the headline screen, which has no word
             rest.insert(0, VERBS[0].name)
             break
-        rest = _option(rest, GLOBAL, common, "overhand")
+        rest = _option(rest, GLOBAL_ARGS, common, "overhand")
     bare = not rest
     name = rest.pop(0) if rest else "status"
     if name == "help":
         name, rest, common["help"], bare = (rest[0] if rest else "status"), [], True, not rest
-    found = verb(name)
+    found = find_verb(name)
     if found is None and name in ALIASES:
         first, *more = ALIASES[name]
-        found, rest = verb(first), [*more, *rest]
+        found, rest = find_verb(first), [*more, *rest]
     if found is None:
         meant = _meant(name, [*(row.name for row in VERBS), *ALIASES])
         raise BadInput(f"There is no verb {name!r}.{meant}", "See them all: overhand --help")
@@ -58,7 +57,7 @@ def _arguments(found: Verb, rest: list[str], common: dict[str, Any]) -> dict[str
             words += rest[1:]
             break
         if rest[0].startswith("-") and rest[0] != "-":
-            rest = _option(rest, (*found.options, *GLOBAL), values, found.name, common)
+            rest = _option(rest, (*found.options, *GLOBAL_ARGS), values, found.name, common)
         else:
             words.append(rest.pop(0))
     if not common.get("help"):
@@ -76,7 +75,7 @@ def _option(
         see = f"overhand {name} --help" if name != "overhand" else "overhand --help"
         meant = _meant(word, [o.name for o in options])
         raise BadInput(f"There is no option {word}.{meant}", f"See them all: {see}")
-    into = common if common is not None and option in GLOBAL else values
+    into = common if common is not None and option in GLOBAL_ARGS else values
     if not option.value:
         if equals:
             raise BadInput(f"{option.name} takes no value.", f"Write just {option.name}")

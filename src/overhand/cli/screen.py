@@ -10,7 +10,7 @@ import termios
 
 from overhand.cli.headline import columns, screen
 from overhand.cli.words import colour, counted, cut
-from overhand.verbs.status import Headline
+from overhand.verbs import Headline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,14 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from overhand.contracts.types import kind_of, with_article
-from overhand.documents.problems import Problem, wrong
-from overhand.documents.text import one_line, shorten
+from overhand.documents import Problem, one_line, shorten, wrong
 
 _SHOWN = 3
 _LIMITS = frozenset(("maxItems", "maxLength", "maxProperties", "maximum"))
 
 
-def compare(
+def compare_with_schema(
     schema: Mapping[str, Any],
     data: object,
     under: str = "",
@@ -119,7 +118,7 @@ _MESSAGES: Mapping[str, Callable[[Any, Any], str]] = {
 }
 
 
-def canonical(value: object) -> str:
+def canonical_json(value: object) -> str:
     """The value as canonical JSON; raises ValueError for values that JSON lacks, such as NaN."""
     try:
         return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

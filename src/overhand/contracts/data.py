@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from overhand.contracts import expressions
-from overhand.contracts.compare import compare, places
-from overhand.documents.problems import Problem, wrong
-from overhand.documents.text import shorten
+from overhand.contracts.compare import compare_with_schema, places
+from overhand.documents import Problem, shorten, wrong
 
 CODES = {
     "data-missing": "The node returned no data, and its contract asks for some.",
@@ -35,7 +34,7 @@ def judge_data(contract: Mapping[str, Any], data: object, inputs: object = None)
     if schema and (why := _not_json(data)):
         return [wrong("data-not-json", f"The data are not JSON: {why}.", fix="Return JSON; NaN and Infinity are none.")]
     missing, problems = _at_edges(beside.get("edges", ()), data)
-    problems = compare(schema, data, known=missing) + problems
+    problems = compare_with_schema(schema, data, known=missing) + problems
     for text in beside.get("expressions", ()):
         problems += _by_expression(text, data, inputs)
     return list(dict.fromkeys(problems))
@@ -67,7 +66,9 @@ def _at_edges(rows: Sequence[Mapping[str, Any]], data: object) -> tuple[set[tupl
             message = f"{ends}: {places(found, len(found))} {verb} no {name}."
             problems.append(wrong("edge-field-missing", message, fix=fix))
         if row.get("schema") and not lacking:
-            problems += compare(row["schema"], pick(data, row["field"]), row["field"], f"{ends}: ", "edge-mismatch")
+            problems += compare_with_schema(
+                row["schema"], pick_field(data, row["field"]), row["field"], f"{ends}: ", "edge-mismatch"
+            )
     return reported, problems
 
 
@@ -75,7 +76,7 @@ def _absent(row: Mapping[str, Any], data: object) -> list[tuple[str, str]]:
     """Every place of an edge that lacks a required field, "" for the data as a whole, with the field."""
     field = row["field"]
     try:
-        value = pick(data, field)
+        value = pick_field(data, field)
     except LookupError:
         return [("", field)]
     found = [(f"{field}[{at}]", one) for at, one in enumerate(value)] if isinstance(value, list) else [(field, value)]
@@ -88,7 +89,7 @@ def _has(value: object, name: str) -> bool:
     if "." not in name:
         return False
     try:
-        pick(value, name)
+        pick_field(value, name)
     except LookupError:
         return False
     return True
@@ -97,7 +98,7 @@ def _has(value: object, name: str) -> bool:
 def _by_expression(text: str, data: object, inputs: object) -> list[Problem]:
     shown = shorten(text, 120)
     try:
-        holds = expressions.evaluate(expressions.parse(text), data, inputs)
+        holds = expressions.evaluate(expressions.parse_expression(text), data, inputs)
     except ValueError as error:
         message = f"`{shown}` could not be evaluated: {error}."
         return [wrong("expression-invalid", message, fix="Return the field, or correct the expression.")]
@@ -106,7 +107,7 @@ def _by_expression(text: str, data: object, inputs: object) -> list[Problem]:
     return [wrong("expression-failed", f"`{shown}` does not hold.", fix="Return data for which it holds.")]
 
 
-def pick(data: Any, field: str) -> Any:
+def pick_field(data: Any, field: str) -> Any:
     """The value in `data` under a dotted field; LookupError names the first missing part."""
     at = data
     for step in field.split(".") if field else ():

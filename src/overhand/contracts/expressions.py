@@ -15,7 +15,7 @@ from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
 from overhand.contracts.compare import same
-from overhand.documents.text import shorten
+from overhand.documents import shorten
 
 _LONGEST = 2000
 _DEEPEST = 40
@@ -65,7 +65,7 @@ class Expression:
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str) -> Expression:
+def parse_expression(text: str) -> Expression:
     """The expression; raises ValueError with the column and what is allowed."""
     if not isinstance(text, str):
         raise ValueError(f"an expression is text, not {text!r}")  # noqa: TRY004 -- callers catch one kind of error

@@ -33,14 +33,14 @@ def schema_of(spec: object) -> Schema:
     return {"type": "array"}
 
 
-def optional(spec: object) -> bool:
+def is_optional_field(spec: object) -> bool:
     """Whether the field may be missing: an optional mark in words, or `optional: true`, `required: false`."""
     if isinstance(spec, str):
         return type_words.is_optional(spec)
     return isinstance(spec, Mapping) and (spec.get("optional") is True or spec.get("required") is False)
 
 
-def mismatch(produced: object, wanted: object) -> str:
+def type_mismatch(produced: object, wanted: object) -> str:
     """Why the produced type does not fit the wanted one, "" if it does; unknown words fit everything."""
     return _compare(schema_of(produced), schema_of(wanted), "")
 
@@ -57,11 +57,11 @@ def _of_mapping(spec: Mapping[Any, Any]) -> Schema:
     words = spec.get("type")
     if isinstance(words, str) and spec.keys() <= _NOTES | {"type", "required"}:
         found = _of_words(words)
-        return type_words.nullable(found) if found and optional(spec) else found
+        return type_words.nullable(found) if found and is_optional_field(spec) else found
     if not spec:
         return {}
     fields = {str(name).removesuffix("?"): (name, one) for name, one in spec.items()}
-    required = [key for key, (name, one) in fields.items() if key == str(name) and not optional(one)]
+    required = [key for key, (name, one) in fields.items() if key == str(name) and not is_optional_field(one)]
     shown: Schema = {"type": "object", "properties": {key: schema_of(one) for key, (_, one) in fields.items()}}
     return {**shown, "required": required} if required else shown
 
@@ -135,7 +135,7 @@ def _inner(value: object) -> object:
     return _completed(value) if isinstance(value, Mapping) else value
 
 
-def kinds_of(schema: Mapping[str, Any]) -> frozenset[str]:
+def kinds_of_schema(schema: Mapping[str, Any]) -> frozenset[str]:
     """The JSON types that a schema allows; none where it does not say."""
     found = schema.get("type")
     if isinstance(found, str):
@@ -147,14 +147,14 @@ def kinds_of(schema: Mapping[str, Any]) -> frozenset[str]:
     for key in ("anyOf", "oneOf"):
         rows = schema.get(key)
         if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
-            each = [kinds_of(row) for row in rows]
+            each = [kinds_of_schema(row) for row in rows]
             return frozenset().union(*each) if all(each) else frozenset()
     return frozenset()
 
 
-def kinds(spec: object) -> frozenset[str]:
+def kinds_of_spec(spec: object) -> frozenset[str]:
     """The JSON types that type words or a schema allow; none where they do not say."""
-    return kinds_of(schema_of(spec))
+    return kinds_of_schema(schema_of(spec))
 
 
 def kind_of(value: object) -> str:
@@ -170,14 +170,14 @@ def kind_of(value: object) -> str:
 
 
 def _compare(produced: Schema, wanted: Schema, where: str) -> str:
-    have, want = kinds_of(produced), kinds_of(wanted)
+    have, want = kinds_of_schema(produced), kinds_of_schema(wanted)
     if have and want:
         if "number" in want:
             want |= {"integer"}
         beyond = sorted(have - want)
         if beyond:
             may = "may be" if have & want else "is"
-            needed = with_article(" or ".join(sorted(kinds_of(wanted))))
+            needed = with_article(" or ".join(sorted(kinds_of_schema(wanted))))
             return f"{where or 'it'} {may} {with_article(' or '.join(beyond))}, but {needed} is wanted"
     if isinstance(produced.get("enum"), list) and isinstance(wanted.get("enum"), list):
         other = [one for one in produced["enum"] if one not in wanted["enum"]]

@@ -12,7 +12,7 @@ from typing import Any
 from overhand.documents.jsontext import is_texts
 from overhand.documents.markdown import front_matter
 from overhand.documents.problems import Problem, by_line, warning, wrong
-from overhand.documents.text import unix
+from overhand.documents.text import unix_lines
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _SURPRISES = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
@@ -40,12 +40,12 @@ class AgentFile:
         return next((number for number, line in enumerate(self.yaml.split("\n"), 2) if pattern.match(line)), 1)
 
 
-def parse(text: str, name: str = "") -> tuple[AgentFile | None, list[Problem]]:
+def parse_agent_file(text: str, name: str = "") -> tuple[AgentFile | None, list[Problem]]:
     """An agent file and everything that is wrong with it; None without readable front matter.
 
     For a file in an agents folder, `name` is the name that its file name gives; the front matter may then omit it.
     """
-    text = unix(text)
+    text = unix_lines(text)
     yaml, body = front_matter(text)
     if yaml is None:
         fix = "Begin with `---`, `name: …`, `---`."

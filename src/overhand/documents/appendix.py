@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from overhand.documents.layout import contain, heading, name_of
+from overhand.documents.layout import contain_in_section, heading, name_of
 from overhand.documents.lists import FileNote, bold_pair, file_notes, list_lines, note_lines, pair, texts_of
-from overhand.documents.markdown import BOM, Scanner, front_matter_end, headings, sections
-from overhand.documents.tags import scan, stage
-from overhand.documents.text import decode, one_line, unix
+from overhand.documents.markdown import BOM, Scanner, front_matter_end, markdown_headings, markdown_sections
+from overhand.documents.tags import scan_tags, stage_of_tag
+from overhand.documents.text import decode_text, one_line, unix_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from overhand.documents.tags import Tag
-    from overhand.system.edits import Patch
+    from overhand.system import Patch
 
 _ALERT = "#active-alert"
 _TICKS = re.compile(rb"`+")
@@ -79,18 +79,18 @@ def with_tags(title: str, tags: Iterable[str], text: str) -> str:
 
 def tags_in(text: str) -> tuple[str, ...]:
     """The words of a document's Tags line."""
-    return tuple(tag.name for tag in scan(text.encode("utf-8", "replace")) if tag.on_tags_line)
+    return tuple(tag.name for tag in scan_tags(text.encode("utf-8", "replace")) if tag.on_tags_line)
 
 
 def _live(raw: bytes) -> list[Tag]:
-    return [tag for tag in scan(raw) if stage(tag.name) or tag.name == _ALERT]
+    return [tag for tag in scan_tags(raw) if stage_of_tag(tag.name) or tag.name == _ALERT]
 
 
-def response(
+def put_response(
     raw: bytes, run: str, outcome: str, summary: str, deliverables: Iterable[FileNote] = (), link: str = ""
 ) -> Patch | None:
     """Put a run's result under `## Response`, replacing that run's earlier one; None if it is already there."""
-    quoted = "\n".join(f"> {one}" if one else ">" for one in unix(summary).split("\n"))
+    quoted = "\n".join(f"> {one}" if one else ">" for one in unix_lines(summary).split("\n"))
     files = tuple(deliverables)
     shown = f"**Deliverables:**\n\n{note_lines(files).rstrip()}" if files else "**Deliverables:** none"
     parts = [f"### Run {run}", f"**Outcome:** {one_line(outcome)}"]
@@ -102,10 +102,10 @@ def response(
     block = "\n\n".join(parts)
     page = _Page(raw)
     for start, end in page.named("response"):
-        for level, title, _, at in headings(page.text[:end], start):
+        for level, title, _, at in markdown_headings(page.text[:end], start):
             if level == 3 and (match := _RUN.fullmatch(title)) and match.group(1) == run:
                 after = page.text.find("\n", at) + 1 or end
-                following = (place for depth, _, _, place in headings(page.text[:end], after) if depth <= 3)
+                following = (place for depth, _, _, place in markdown_headings(page.text[:end], after) if depth <= 3)
                 return page.replace(at, next(following, end), block)
     return page.append("response", "Response", block)
 
@@ -113,7 +113,7 @@ def response(
 def read_responses(body: str) -> tuple[Response, ...]:
     """The parts of a `## Response` that runs wrote."""
     found: list[Response] = []
-    starts = [(title, at) for level, title, _, at in headings(body) if level <= 3]
+    starts = [(title, at) for level, title, _, at in markdown_headings(body) if level <= 3]
     for index, (title, at) in enumerate(starts):
         if match := _RUN.fullmatch(title):
             end = starts[index + 1][1] if index + 1 < len(starts) else len(body)
@@ -134,21 +134,21 @@ def _read_response(run: str, body: str) -> Response:
     )
 
 
-def recovery(raw: bytes, date: str, reason: str, prior_session: str, action: str) -> Patch | None:
+def add_recovery(raw: bytes, date: str, reason: str, prior_session: str, action: str) -> Patch | None:
     """Add a step back under `## Recovery`; None if there is one for that session already."""
     values = (("Date", date), ("Reason", reason), ("Prior Session", prior_session), ("Action", action))
     block = inert(list_lines(bold_pair(name, one_line(value)) for name, value in values if value))
     page = _Page(raw)
     for start, end in page.named("recovery"):
-        noted = map(pair, texts_of(decode(raw[page.begin + start : page.begin + end])[0]))
+        noted = map(pair, texts_of(decode_text(raw[page.begin + start : page.begin + end])[0]))
         if prior_session and ("Prior Session", prior_session) in noted:
             return None
     return page.append("recovery", "Recovery", block)
 
 
-def noted(raw: bytes, title: str, text: str) -> Patch:
+def add_note(raw: bytes, title: str, text: str) -> Patch:
     """Add a paragraph at the end of the section with this title."""
-    return _Page(raw).append(name_of(title), title, inert(contain(text)))
+    return _Page(raw).append(name_of(title), title, inert(contain_in_section(text)))
 
 
 class _Page:
@@ -163,7 +163,9 @@ class _Page:
 
     def named(self, name: str) -> list[tuple[int, int]]:
         """The bodies of the sections of this name."""
-        return [(one.body, one.end) for one in sections(self.text) if one.level == 2 and name_of(one.title) == name]
+        return [
+            (one.body, one.end) for one in markdown_sections(self.text) if one.level == 2 and name_of(one.title) == name
+        ]
 
     def replace(self, start: int, end: int, block: str) -> Patch | None:
         """Replace the text between the offsets with `block`, without the blank lines after it."""

@@ -9,7 +9,7 @@ from typing import Any
 from overhand.documents.jsontext import (
     FILLED,
     TIMESTAMP,
-    dump,
+    dump_json,
     is_filled,
     is_texts,
     is_timestamp,
@@ -19,7 +19,7 @@ from overhand.documents.jsontext import (
     mistyped,
     unknown,
 )
-from overhand.documents.layout import contain, read_sheet, render_document
+from overhand.documents.layout import contain_in_section, read_sheet, render_document
 from overhand.documents.lists import FileNote, list_lines, note_lines
 from overhand.documents.problems import Problem, by_line, has_errors, warning, wrong
 from overhand.documents.quick import (
@@ -27,15 +27,15 @@ from overhand.documents.quick import (
     NEXT,
     Fields,
     Quick,
-    done,
+    done_entry,
     fields_missing,
     lint_text,
     plain_name,
     quick_text,
     read_quick,
-    upcoming,
+    upcoming_entry,
 )
-from overhand.documents.text import one_line, unix
+from overhand.documents.text import one_line, unix_lines
 from overhand.words import is_checkpoint_id
 
 _TEXTS = ("run_id", "workflow_state", "next_action", "resume_instructions", "commit")
@@ -64,7 +64,7 @@ _FIELDS = Fields(
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CheckpointCommand:
     """A CONTROL line that was executed, or was about to be."""
 
     command: str
@@ -74,7 +74,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Delegation:
+class CheckpointDelegation:
     """Work that was delegated."""
 
     agent: str
@@ -83,7 +83,7 @@ class Delegation:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class CheckpointBudget:
     """Tokens used, of how many; without a limit there is no percentage."""
 
     used: int
@@ -103,10 +103,10 @@ class Checkpoint:
     task_id: str
     created_at: str
     run_id: str = ""
-    control_commands_issued: tuple[Command, ...] = ()
-    delegation_chain: tuple[Delegation, ...] = ()
+    control_commands_issued: tuple[CheckpointCommand, ...] = ()
+    delegation_chain: tuple[CheckpointDelegation, ...] = ()
     workflow_state: str = ""  # the phase, for a task that has phases
-    token_budget: Budget | None = None
+    token_budget: CheckpointBudget | None = None
     iteration: int = 1
     next_action: str = ""
     resume_instructions: str = ""
@@ -114,12 +114,12 @@ class Checkpoint:
     changed_files: tuple[str, ...] = ()
 
 
-def render(checkpoint: Checkpoint) -> str:
+def render_checkpoint(checkpoint: Checkpoint) -> str:
     """The text of a checkpoint's JSON file; `parse` reads it back."""
-    return dump(as_json(checkpoint)) + "\n"
+    return dump_json(checkpoint_as_json(checkpoint)) + "\n"
 
 
-def as_json(checkpoint: Checkpoint) -> dict[str, Any]:
+def checkpoint_as_json(checkpoint: Checkpoint) -> dict[str, Any]:
     """A checkpoint as an object, with every key."""
     budget = checkpoint.token_budget
     spent = budget and {"used": budget.used, "limit": budget.limit, "percentage": budget.percentage}
@@ -140,11 +140,11 @@ def as_json(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _filled(one: Command | Delegation) -> dict[str, str]:
+def _filled(one: CheckpointCommand | CheckpointDelegation) -> dict[str, str]:
     return {name: value for name in one.__dataclass_fields__ if (value := getattr(one, name))}
 
 
-def parse(text: str) -> tuple[Checkpoint | None, list[Problem]]:
+def parse_checkpoint(text: str) -> tuple[Checkpoint | None, list[Problem]]:
     """A checkpoint and everything that is wrong with its file."""
     value, problems = load_object(text)
     if value is None:
@@ -152,8 +152,8 @@ def parse(text: str) -> tuple[Checkpoint | None, list[Problem]]:
     needed = ("checkpoint_id", "task_id", "control_commands_issued", "delegation_chain", "created_at")
     problems += missing(value, needed)
     problems += _mistyped(value, "checkpoint_id", "task_id", "created_at", *_TEXTS)
-    problems += _entry_problems(value, "control_commands_issued", "command", Command)
-    problems += _entry_problems(value, "delegation_chain", "to", Delegation)
+    problems += _entry_problems(value, "control_commands_issued", "command", CheckpointCommand)
+    problems += _entry_problems(value, "delegation_chain", "to", CheckpointDelegation)
     problems += _budget_problems(value.get("token_budget"))
     problems += _mistyped(value, "iteration", "changed_files")
     problems += unknown(value, Checkpoint.__dataclass_fields__)
@@ -186,23 +186,26 @@ def _from_json(value: Mapping[str, Any]) -> Checkpoint:
         checkpoint_id=value["checkpoint_id"],
         task_id=value["task_id"],
         created_at=value["created_at"],
-        control_commands_issued=tuple(Command(**_known(one, Command)) for one in value["control_commands_issued"]),
-        delegation_chain=tuple(
-            Delegation(**{"agent": "", **_known(one, Delegation)}) for one in value["delegation_chain"]
+        control_commands_issued=tuple(
+            CheckpointCommand(**_known(one, CheckpointCommand)) for one in value["control_commands_issued"]
         ),
-        token_budget=Budget(int(budget["used"]), int(limit) if limit else None) if budget else None,
+        delegation_chain=tuple(
+            CheckpointDelegation(**{"agent": "", **_known(one, CheckpointDelegation)})
+            for one in value["delegation_chain"]
+        ),
+        token_budget=CheckpointBudget(int(budget["used"]), int(limit) if limit else None) if budget else None,
         iteration=int(value.get("iteration") or 1),
         changed_files=tuple(value.get("changed_files") or ()),
         **{key: value.get(key) or "" for key in _TEXTS},
     )
 
 
-def _known(one: Mapping[str, Any], kind: type[Command] | type[Delegation]) -> dict[str, str]:
+def _known(one: Mapping[str, Any], kind: type[CheckpointCommand] | type[CheckpointDelegation]) -> dict[str, str]:
     return {name: one[name] for name in kind.__dataclass_fields__ if one.get(name) is not None}
 
 
 def _entry_problems(
-    value: Mapping[str, Any], key: str, needed: str, kind: type[Command] | type[Delegation]
+    value: Mapping[str, Any], key: str, needed: str, kind: type[CheckpointCommand] | type[CheckpointDelegation]
 ) -> list[Problem]:
     """What is wrong with a list of objects, of which one key is required and all are strings."""
     found = value.get(key)
@@ -253,7 +256,7 @@ def quick_of(checkpoint: Checkpoint) -> Quick:
     )
 
 
-def render_full(
+def render_full_checkpoint(
     checkpoint: Checkpoint,
     quick: Quick,
     completed: Iterable[str] = (),
@@ -270,29 +273,29 @@ def render_full(
         "Checkpoint ID": checkpoint.checkpoint_id,
     }
     bodies = {
-        "Quick Handoff": contain(quick_text(quick)),
+        "Quick Handoff": contain_in_section(quick_text(quick)),
         f"{DONE} COMPLETED": list_lines(completed),
         f"{NEXT} REMAINING": list_lines(remaining),
-        "🧠 Mental Model": contain(mental_model),
+        "🧠 Mental Model": contain_in_section(mental_model),
         "📊 Token Budget": spent,
         "🔗 Related Files": note_lines(FileNote(path, "changed") for path in checkpoint.changed_files),
-        "Control Commands": contain(list_lines(map(_command, checkpoint.control_commands_issued))),
-        "Tree": contain(f"Files were at commit {checkpoint.commit}.") if checkpoint.commit else "",
+        "Control Commands": contain_in_section(list_lines(map(_command, checkpoint.control_commands_issued))),
+        "Tree": contain_in_section(f"Files were at commit {checkpoint.commit}.") if checkpoint.commit else "",
     }
     return render_document(f"{checkpoint.task_id} - Checkpoint", fields, bodies)
 
 
-def _command(one: Command) -> str:
+def _command(one: CheckpointCommand) -> str:
     shown = " ".join(filter(None, (one.command, one.target)))
     return " — ".join(filter(None, (shown, one_line(one.reason), one.status)))
 
 
-def _delegation(one: Delegation) -> str:
+def _delegation(one: CheckpointDelegation) -> str:
     shown = f"{one.agent} → {one.to}" if one.agent else one.to
-    return done(f"{shown}: {one_line(one.result)}") if one.result else upcoming(shown)
+    return done_entry(f"{shown}: {one_line(one.result)}") if one.result else upcoming_entry(shown)
 
 
-def _usage(budget: Budget | None) -> tuple[str, str]:
+def _usage(budget: CheckpointBudget | None) -> tuple[str, str]:
     """How much of the budget is used: as a field, and as a list."""
     if budget is None:
         return "", ""
@@ -306,7 +309,7 @@ def _usage(budget: Budget | None) -> tuple[str, str]:
 
 def lint_full(text: str, size_of: Callable[[str], int | None] | None = None) -> list[Problem]:
     """Everything that is wrong with a full document; `size_of` returns a file's number of lines."""
-    sheet = read_sheet(unix(text), _KNOWN, naming=plain_name)
+    sheet = read_sheet(unix_lines(text), _KNOWN, naming=plain_name)
     values, _, _ = _FIELDS.read(sheet.preamble)
     needed = {
         "Checkpoint ID": values.get("checkpoint_id", "").strip("`"),

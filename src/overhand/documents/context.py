@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from overhand.documents.layout import Section, contain, read_sheet, render_document
+from overhand.documents.layout import Section, contain_in_section, read_sheet, render_document
 from overhand.documents.problems import Problem, by_line, warning
-from overhand.documents.text import unix
+from overhand.documents.text import unix_lines
 from overhand.words import CAUSES
 
 _TITLES = {
@@ -44,16 +44,16 @@ class Context:
     extra: tuple[Section, ...] = ()
 
 
-def render(context: Context) -> str:
+def render_context(context: Context) -> str:
     """CONTEXT.md for `context`; `parse` reads it back."""
     fields = {"Task ID": context.task_id, "Dumped": context.dumped, "Reason": context.reason}
-    bodies = {title: contain(getattr(context, name)) for name, title in _TITLES.items()}
+    bodies = {title: contain_in_section(getattr(context, name)) for name, title in _TITLES.items()}
     return render_document("Worker Context Dump", fields, bodies, context.extra)
 
 
-def parse(text: str) -> tuple[Context, list[Problem]]:
+def parse_context(text: str) -> tuple[Context, list[Problem]]:
     """The context in a file, read tolerantly, and everything that is wrong with it."""
-    text = unix(text)
+    text = unix_lines(text)
     sheet = read_sheet(text, _KNOWN)
     fields: dict[str, str] = {}
     rest: list[str] = []

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from overhand.documents.inline import cell, uncell
 from overhand.documents.problems import Problem, by_line, warning, wrong
-from overhand.documents.text import one_line, shorten, unix
+from overhand.documents.text import one_line, shorten, unix_lines
 
 _TOKENS = 2000
 SEVERITIES = ("critical", "major", "minor")
@@ -125,7 +125,7 @@ def find_block(text: str, start: int = 0) -> _Found | None:
 
 def parse_block(text: str) -> tuple[ContractBlock | None, list[Problem]]:
     """The first block of `text` and everything that is wrong with it."""
-    text = unix(text)
+    text = unix_lines(text)
     found = find_block(text)
     if found:
         return read_block(found)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from overhand.documents.layout import Section, Sheet, contain, heading, name_of, read_sheet, render_sections
+from overhand.documents.layout import Section, Sheet, contain_in_section, heading, name_of, read_sheet, render_sections
 from overhand.documents.lists import (
     bold_pair,
     entries,
@@ -22,10 +22,10 @@ from overhand.documents.lists import (
     texts_of,
     unescaped,
 )
-from overhand.documents.markdown import lines, tasks
+from overhand.documents.markdown import markdown_lines, task_lines
 from overhand.documents.problems import Problem, by_line, warning
-from overhand.documents.problems import strict as as_strict
-from overhand.documents.text import one_line, shorten, unix
+from overhand.documents.problems import as_errors as as_strict
+from overhand.documents.text import one_line, shorten, unix_lines
 
 _KNOWN = {
     "task": "task",
@@ -85,7 +85,7 @@ class Deliverable:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HandoffStep:
     """A line of the plan; marker ` ` open, `x` done, `?` waits for an answer, `!` failed, `~` in progress."""
 
     marker: str
@@ -107,7 +107,7 @@ class Handoff:
     return_requirements: str = ""
     strategy: tuple[tuple[str, str], ...] = ()
     """Names and values of the Execution Strategy: Mode, Complexity, Model Hint, Auto-calculated."""
-    plan: tuple[Step, ...] = ()
+    plan: tuple[HandoffStep, ...] = ()
     contract: str = ""
     previous: str = ""  # what an earlier worker left (Previous Worker Context)
     extra: tuple[Section, ...] = ()
@@ -120,25 +120,25 @@ class Handoff:
         return shorten(sentence.rstrip(".") or first, 80)
 
 
-def render(handoff: Handoff) -> str:
+def render_handoff(handoff: Handoff) -> str:
     """HANDOFF.md for `handoff`; `parse` reads it back."""
     bodies = {
-        "Task": contain(handoff.task),
-        "Context": contain(handoff.context),
+        "Task": contain_in_section(handoff.task),
+        "Context": contain_in_section(handoff.context),
         "Key Files": list_lines(noted_path(one.path, one.why) for one in handoff.key_files),
         "Constraints": list_lines(handoff.constraints),
         "Expected Deliverables": deliverable_lines(handoff.deliverables),
-        "Return Requirements": contain(handoff.return_requirements),
+        "Return Requirements": contain_in_section(handoff.return_requirements),
         "Execution Strategy": list_lines(bold_pair(*one) for one in handoff.strategy),
         "Plan": "\n".join(_step_line(one) for one in handoff.plan),
-        "Contract": contain(handoff.contract),
-        "Previous Worker Context": contain(handoff.previous),
+        "Contract": contain_in_section(handoff.contract),
+        "Previous Worker Context": contain_in_section(handoff.previous),
     }
     text = f"{heading('Task Handoff', 1)}\n{render_sections(bodies, handoff.extra, always='Task')}"
     return text.rstrip("\n") + "\n"
 
 
-def filled(handoff: Handoff, kind: str | None) -> Handoff:
+def with_kind_defaults(handoff: Handoff, kind: str | None) -> Handoff:
     """The handoff with its kind's defaults for missing deliverables and return requirements."""
     return replace(
         handoff,
@@ -156,7 +156,7 @@ def deliverable_lines(deliverables: Iterable[Deliverable]) -> str:
     return "".join(rows).rstrip("\n")
 
 
-def _step_line(step: Step) -> str:
+def _step_line(step: HandoffStep) -> str:
     text, error = one_line(step.text), one_line(step.error)
     if step.marker == "!" and not error:
         text = _DASH.sub(r"\\", text)
@@ -167,7 +167,7 @@ def _step_line(step: Step) -> str:
     return f"- [{step.marker}] {text}"
 
 
-def parse(text: str) -> Handoff:
+def parse_handoff(text: str) -> Handoff:
     """The handoff a file holds; anything is accepted, missing sections are empty, unknown ones are kept."""
     return _read(text)[1]
 
@@ -178,7 +178,7 @@ def _read(text: str) -> tuple[Sheet, Handoff]:
 
 
 def _read_any(text: str) -> tuple[Sheet, Handoff]:
-    sheet = read_sheet(unix(text), _KNOWN)
+    sheet = read_sheet(unix_lines(text), _KNOWN)
     task, preamble = sheet.body("task"), sheet.preamble
     if "task" not in sheet.bodies:  # a file written by hand: its title and first paragraphs are the task
         title = sheet.title or ""
@@ -186,7 +186,7 @@ def _read_any(text: str) -> tuple[Sheet, Handoff]:
             title = title.partition(":")[2].strip()
         task, preamble = "\n\n".join(part for part in (title, preamble) if part), ""
     raw = sheet.raw
-    steps = tasks(raw("plan"), 0, None, sheet.lines.get("plan", 0) + 1)
+    steps = task_lines(raw("plan"), 0, None, sheet.lines.get("plan", 0) + 1)
     return sheet, Handoff(
         task=task,
         context=sheet.body("context"),
@@ -228,7 +228,7 @@ def read_deliverable(text: str, box: str) -> Deliverable:
     return Deliverable(note, path, box == "x", waived)
 
 
-def _step(text: str, marker: str, line: int) -> Step:
+def _step(text: str, marker: str, line: int) -> HandoffStep:
     error = ""
     if marker == "!":
         text, dash, error = text.rpartition(" — ")
@@ -238,7 +238,7 @@ def _step(text: str, marker: str, line: int) -> Step:
     question = ""
     if text.endswith(")") and (match := _QUESTION.search(text)):
         text, question = text[: match.start()], match.group(1)
-    return Step(marker, text.rstrip(), line, question, error)
+    return HandoffStep(marker, text.rstrip(), line, question, error)
 
 
 def promises_files(handoff: Handoff) -> bool:
@@ -252,7 +252,7 @@ def wanted_contract(handoff: Handoff) -> str | None:
     return match.group(1).strip().replace(" ", "_").replace("-", "_").upper() if match else None
 
 
-def lint(text: str, *, exists: Callable[[str], bool] | None = None, strict: bool = False) -> list[Problem]:
+def lint_handoff(text: str, *, exists: Callable[[str], bool] | None = None, strict: bool = False) -> list[Problem]:
     """Everything that is wrong with a HANDOFF.md; `exists` says whether a path exists."""
     sheet, handoff = _read(text)
     at = sheet.lines
@@ -276,7 +276,7 @@ def lint(text: str, *, exists: Callable[[str], bool] | None = None, strict: bool
 
 
 def _lint_task(handoff: Handoff, line: int) -> list[Problem]:
-    task = "\n".join(handoff.task[one.start : one.end] for one in lines(handoff.task) if one.kind != "comment")
+    task = "\n".join(handoff.task[one.start : one.end] for one in markdown_lines(handoff.task) if one.kind != "comment")
     if not task.strip():
         fix = "Say under `## Task` what is to be done."
         return [Problem("empty-task", "The task is empty.", line=line, fix=fix)]

@@ -34,12 +34,12 @@ class _Object:
     entries: dict[str, _Entry]
 
 
-def read(text: str) -> Any:
+def read_jsonc(text: str) -> Any:
     """The value; an empty text is an empty object."""
     return _Reader(text).whole()
 
 
-def put(text: str, path: tuple[str, ...], value: object) -> str:
+def put_entry(text: str, path: tuple[str, ...], value: object) -> str:
     """The text with this value at the path; missing objects on the way are created, existing values must be objects."""
     if not text.strip(_BLANK):
         return text + json.dumps(_nested(path, value), indent=2, ensure_ascii=False) + "\n"
@@ -54,7 +54,7 @@ def put(text: str, path: tuple[str, ...], value: object) -> str:
     raise ValueError("a path has at least one key")
 
 
-def drop(text: str, path: tuple[str, ...]) -> str:
+def drop_entry(text: str, path: tuple[str, ...]) -> str:
     """The text without the entry at the path, its comma and the whitespace before it."""
     found = _object(text, path[:-1])
     entry = found.entries.get(path[-1])

@@ -18,12 +18,12 @@ TIMESTAMP = "a string like 2026-02-25T11:30:00Z"
 FILLED = "a string that is not blank"
 
 
-def load(text: str) -> tuple[object, str]:
+def load_json(text: str) -> tuple[object, str]:
     """The value and "", or None and an error message; NaN and infinities are refused."""
     import json
 
     try:
-        return json.loads(text, parse_constant=refuse, parse_float=finite), ""
+        return json.loads(text, parse_constant=refuse_number, parse_float=finite_float), ""
     except json.JSONDecodeError as error:
         return None, f"{error.msg} (line {error.lineno}, column {error.colno})"
     except RecursionError:
@@ -32,18 +32,18 @@ def load(text: str) -> tuple[object, str]:
         return None, str(error)
 
 
-def refuse(word: str) -> float:
+def refuse_number(word: str) -> float:
     """Raise for a number that JSON doesn't have or a float can't hold; for `parse_constant`."""
     raise ValueError(f"the number {word[:20]} cannot be held")
 
 
-def finite(digits: str) -> float:
+def finite_float(digits: str) -> float:
     """A finite float; for `parse_float`."""
     number = float(digits)
-    return number if abs(number) != float("inf") else refuse(digits)
+    return number if abs(number) != float("inf") else refuse_number(digits)
 
 
-def dump(value: object) -> str:
+def dump_json(value: object) -> str:
     """Indented JSON with readable characters; large values on one line, which is written much faster."""
     import json
 
@@ -56,7 +56,7 @@ def dump(value: object) -> str:
 
 def load_object(text: str) -> tuple[dict[str, Any] | None, list[Problem]]:
     """The one JSON object that a file holds, or what is wrong with the file."""
-    value, error = load(text)
+    value, error = load_json(text)
     if error:
         fix = "Write one JSON object."
         return None, [Problem("not-json", f"The file is not JSON: {error}.", of="substance", fix=fix)]

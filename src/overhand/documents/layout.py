@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from overhand.documents.markdown import Line, Part, lines, sections
+from overhand.documents.markdown import MarkdownLine, Part, markdown_lines, markdown_sections
 from overhand.documents.problems import Problem, warning
-from overhand.documents.text import one_line, unix
+from overhand.documents.text import one_line, unix_lines
 
 # Lines that would mean something to a reader of the whole document, alone or behind bullets.
 _BEFORE = r"^([ \t]*(?:(?:[-+*]|[0-9]{1,9}[.)])[ \t]+)*"
@@ -76,7 +76,7 @@ def name_of(title: str) -> str:
 
 def read_sheet(text: str, known: Mapping[str, str], *, naming: Callable[[str], str] = name_of) -> Sheet:
     """Cut `text` into the sections that `known` names (title in lower case → field)."""
-    found = sections(text)
+    found = markdown_sections(text)
     sheet = Sheet()
     if not any(part.level == 2 and (part.title.lower() in known or naming(part.title) in known) for part in found):
         found = _other_level(text, known, found, naming, sheet.problems)
@@ -107,7 +107,7 @@ def _other_level(
     text: str, known: Mapping[str, str], found: list[Part], naming: Callable[[str], str], problems: list[Problem]
 ) -> list[Part]:
     """Sections of a document whose author used another heading level than two."""
-    deep = sections(text, 6)
+    deep = markdown_sections(text, 6)
     levels = [part.level for part in deep if part.level and naming(part.title) in known]
     if not levels:
         return found
@@ -115,7 +115,7 @@ def _other_level(
     first = next(part for part in deep if part.level == level and naming(part.title) in known)
     message = f"Sections are headings of level {level}; level 2 was expected."
     problems.append(warning("heading-level", message, first.number, "Write `## " + first.title + "`."))
-    return sections(text, level)
+    return markdown_sections(text, level)
 
 
 def tidy(body: str) -> str:
@@ -126,9 +126,9 @@ def tidy(body: str) -> str:
     return _unescape(body) if "\\" in body and _ESCAPED.search(body) else body
 
 
-def _visible(body: str) -> Iterator[Line]:
+def _visible(body: str) -> Iterator[MarkdownLine]:
     """The lines outside fences and comments."""
-    return (line for line in lines(body) if line.kind not in ("code", "comment"))
+    return (line for line in markdown_lines(body) if line.kind not in ("code", "comment"))
 
 
 def _unescape(body: str) -> str:
@@ -142,7 +142,7 @@ def _unescape(body: str) -> str:
     return "".join(out) + body[done:]
 
 
-def _breaks_out(body: str, line: Line) -> bool:
+def _breaks_out(body: str, line: MarkdownLine) -> bool:
     """Whether a visible line would be read as a section's or a contract block's beginning, or as escaped."""
     if line.kind == "heading":
         return line.level <= 2
@@ -163,9 +163,9 @@ def _is_contained(body: str) -> bool:
     return last > len(body)
 
 
-def contain(body: str) -> str:
+def contain_in_section(body: str) -> str:
     """`body` written so that it cannot leave its section."""
-    body = unix(body)
+    body = unix_lines(body)
     if _is_contained(body):
         return body
     out: list[str] = []
@@ -175,7 +175,7 @@ def contain(body: str) -> str:
             out += body[done : match.end()], "\\", body[match.end() : line.end]
             done = line.end
     gentle = "".join(out) + body[done:]
-    if _unescape(gentle) == body and [part.level for part in sections(gentle + "\n\n# end")] == [0, 1]:
+    if _unescape(gentle) == body and [part.level for part in markdown_sections(gentle + "\n\n# end")] == [0, 1]:
         return gentle
     # Escaping changed the nesting: escape every such line, so that no fence is left.
     return _MEANT.sub(r"\1\\", body)
@@ -186,7 +186,7 @@ def fences(body: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     opener = info = ""
     begin = 0
-    for line in lines(body):
+    for line in markdown_lines(body):
         if line.kind != "code":
             continue
         text = body[line.start : line.end].strip()
@@ -225,7 +225,7 @@ def render_document(title: str, fields: Mapping[str, str | None], bodies: Mappin
 
 def render_sections(bodies: Mapping[str, str], extra: Extra, always: str = "") -> str:
     """The sections that have a body (and the one titled `always`), in this order, between the unknown parts."""
-    out = [contain(one.body) + "\n\n" for one in extra if not one.title]
+    out = [contain_in_section(one.body) + "\n\n" for one in extra if not one.title]
     out += [section(title, body) for title, body in bodies.items() if body or title == always]
-    out += [section(one.title, contain(one.body)) for one in extra if one.title]
+    out += [section(one.title, contain_in_section(one.body)) for one in extra if one.title]
     return "".join(out)

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 
 from overhand.documents import agentfile, alert, checkpoint, context, contracts, handoff, ipc, output, quick, request
-from overhand.documents.jsontext import load, load_object
+from overhand.documents.jsontext import load_json, load_object
 from overhand.documents.markdown import front_matter
 from overhand.documents.problems import Problem, by_line, has_errors
-from overhand.documents.problems import strict as as_strict
+from overhand.documents.problems import as_errors as as_strict
 from overhand.documents.returns import parse_return
-from overhand.documents.text import decode
+from overhand.documents.text import decode_text
 
 _ACCEPTED = (
     "HANDOFF.md, OUTPUT.md, CONTEXT.md, NNN.question, NNN.answer, result.json, a request (KIND_REQUEST_TOPIC.md),"
@@ -27,12 +27,12 @@ _REQUEST = re.compile(r"[A-Z][A-Z0-9_]*_REQUEST_.+\.md")
 _REQUESTED = re.compile(r"[a-z][a-z0-9-]* request(?::.*)?")
 _BLOCK = re.compile(r"^[ \t]*={3,}[ \t]*[A-Za-z][A-Za-z _]*={3,}[ \t]*$", re.MULTILINE)
 _PARSERS: dict[str, Callable[[str], tuple[object, list[Problem]]]] = {
-    "output": output.parse,
-    "context": context.parse,
-    "alert": alert.parse,
-    "checkpoint": checkpoint.parse,
+    "output": output.parse_output,
+    "context": context.parse_context,
+    "alert": alert.parse_alert,
+    "checkpoint": checkpoint.parse_checkpoint,
     "contract": contracts.parse_block,
-    "agent": agentfile.parse,
+    "agent": agentfile.parse_agent_file,
 }
 
 
@@ -48,16 +48,16 @@ def lint_document(
 
     `exists` checks the files it names, `size_of` (a file's number of lines) the lines it refers to.
     """
-    text, problems = decode(raw)
+    text, problems = decode_text(raw)
     if has_errors(problems):
         return "unknown", problems
     base = name.replace("\\", "/").rsplit("/", 1)[-1]
-    kind = kind_of(base, text)
+    kind = document_kind(base, text)
     problems = by_line(problems + _check(kind, base, text, exists, size_of))
     return kind, as_strict(problems) if strict else problems
 
 
-def kind_of(base: str, text: str) -> str:
+def document_kind(base: str, text: str) -> str:
     """The kind of a document by its file's name, else by its beginning; `unknown` if neither helps."""
     if known := _NAMES.get(base.lower()):
         # A run's handoff.md is a quick one, even on a file system that ignores case.
@@ -72,7 +72,7 @@ def kind_of(base: str, text: str) -> str:
         return "checkpoint"
     start = text.lstrip()
     if start.startswith("{"):
-        value, _ = load(start)
+        value, _ = load_json(start)
         return next((kind for key, kind in _KEYS.items() if isinstance(value, dict) and key in value), "unknown")
     if front_matter(start)[0] is not None:
         return "agent"
@@ -110,7 +110,7 @@ def _check(
     seq = int(numbered.group(1)) if numbered else None
     match kind:
         case "handoff":
-            return handoff.lint(text, exists=exists)
+            return handoff.lint_handoff(text, exists=exists)
         case "request":
             return request.lint(text, name=base)
         case "quick":
@@ -122,7 +122,7 @@ def _check(
         case "answer":
             return ipc.parse_answer(text, seq)[1]
         case "return":
-            value, error = load(text)
+            value, error = load_json(text)
             return load_object(text)[1] if error else parse_return(value)[1]
     message = f"It cannot be told which document {base or 'this'} is."
     return [Problem("unknown-document", message, fix=f"Name or begin it like one of {_ACCEPTED}.")]

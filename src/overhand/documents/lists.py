@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from overhand.documents.inline import cell, cells, code, is_delimiter, leading_code
-from overhand.documents.markdown import lines
-from overhand.documents.text import unix
+from overhand.documents.markdown import markdown_lines
+from overhand.documents.text import unix_lines
 
 # The look-behinds let a match start only at the beginning of a run of blanks: a long run costs one try.
 _DASH = re.compile(r"(?<!\s)\s+(?:—|\u2013|--?|→)(?:\s+|$)|(?<!\s)\s*:(?:\s+|$)")
@@ -63,7 +63,7 @@ def entries(body: str, line: int = 1, *, boxes: bool = False) -> list[Entry]:
             text = "\n".join([first, *(_dedent(one, column) for one in rest)])
             found.append(Entry(text, number, box, is_item))
 
-    for one in lines(body, 0, None, line):
+    for one in markdown_lines(body, 0, None, line):
         if one.depth == 0:
             if one.kind == "item":
                 close(one.start)
@@ -94,7 +94,7 @@ def _dedent(text: str, column: int) -> str:
 
 def entry(text: str, box: str | None = None) -> str:
     """One list entry with its further lines indented under it."""
-    first = text = unix(text)
+    first = text = unix_lines(text)
     if "\n" in text:
         first, *rest = text.split("\n")
         text = "\n".join([first, *("  " + one if one.strip(" \t") else one for one in rest)])

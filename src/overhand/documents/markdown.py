@@ -33,7 +33,7 @@ _NAMES = (
 )
 
 
-class Line:
+class MarkdownLine:
     """One line that is not blank."""
 
     __slots__ = ("at", "box", "depth", "end", "kind", "level", "number", "start", "text")
@@ -97,12 +97,12 @@ class Scanner:
         """What closes the fence or comment that the next line is in, unless that is in a quote; or nothing."""
         return self._mark if self._leaf in ("html", "code") and _QUOTE not in self.stack else ""
 
-    def line(self, text: str, number: int) -> Line | None:
+    def line(self, text: str, number: int) -> MarkdownLine | None:
         """Classify the next line of a stream, given without its newline; None if it is blank."""
         self.pieces.clear()
         end = len(text.removesuffix("\r"))
         self.take(text, 0, end)
-        return Line(self, text, 0, end, number) if self.kind else None
+        return MarkdownLine(self, text, 0, end, number) if self.kind else None
 
     def end_paragraph(self) -> None:
         if self._leaf == "text":
@@ -342,12 +342,12 @@ def _is_letter(char: str) -> bool:
     return char.isascii() and char.isalpha()
 
 
-def lines(text: str, start: int = 0, end: int | None = None, number: int = 1) -> Iterator[Line]:
+def markdown_lines(text: str, start: int = 0, end: int | None = None, number: int = 1) -> Iterator[MarkdownLine]:
     """The lines of `text[start:end]` that are not blank; `number` is the number of the first line."""
     scanner = Scanner()
     for count, (begin, stop) in enumerate(_each(scanner, text, start, len(text) if end is None else end), number):
         if scanner.kind:
-            yield Line(scanner, text, begin, stop, count)
+            yield MarkdownLine(scanner, text, begin, stop, count)
 
 
 def _each(scanner: Scanner, text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
@@ -416,23 +416,23 @@ def front_matter(text: str) -> tuple[str | None, str]:
     return text[_next(text, 0) : last], text[end:]
 
 
-def headings(text: str, start: int = 0, number: int = 1) -> list[tuple[int, str, int, int]]:
+def markdown_headings(text: str, start: int = 0, number: int = 1) -> list[tuple[int, str, int, int]]:
     """The headings outside lists, quotes, code and comments as (level, title, line number, offset)."""
     scanner = Scanner()
     found = [
-        Line(scanner, text, begin, stop, count)
+        MarkdownLine(scanner, text, begin, stop, count)
         for count, (begin, stop) in enumerate(_each(scanner, text, start, len(text)), number)
         if scanner.kind == "heading"
     ]
     return [(line.level, line.text, line.number, line.start) for line in found]
 
 
-def sections(text: str, level: int = 2) -> list[Part]:
+def markdown_sections(text: str, level: int = 2) -> list[Part]:
     """The text cut at headings of `level` and above; the first part (level 0) stands before them."""
     begin = front_matter_end(text)
     number = text.count("\n", 0, begin) + 1
     found = [Part(0, "", number, begin, begin)]
-    for depth, title, at, start in headings(text, begin, number):
+    for depth, title, at, start in markdown_headings(text, begin, number):
         if depth <= level:
             found[-1].end = start
             found.append(Part(depth, title, at, start, _next(text, start)))
@@ -440,6 +440,6 @@ def sections(text: str, level: int = 2) -> list[Part]:
     return found
 
 
-def tasks(text: str, start: int = 0, end: int | None = None, number: int = 1) -> Iterator[Line]:
+def task_lines(text: str, start: int = 0, end: int | None = None, number: int = 1) -> Iterator[MarkdownLine]:
     """The task items (`- [ ]`, `1. [x]` …) outside code and comments; `at + 1` is the marker's offset."""
-    return (line for line in lines(text, start, end, number) if line.box)
+    return (line for line in markdown_lines(text, start, end, number) if line.box)

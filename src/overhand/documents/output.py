@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from overhand.documents.layout import Section, Sheet, contain, fences, read_sheet, render_document
+from overhand.documents.layout import Section, Sheet, contain_in_section, fences, read_sheet, render_document
 from overhand.documents.lists import FileNote, bold_pair, file_notes, list_lines, note_lines, note_table, pair, texts_of
-from overhand.documents.markdown import lines
+from overhand.documents.markdown import markdown_lines
 from overhand.documents.problems import Problem, by_line, warning, wrong
-from overhand.documents.text import unix
+from overhand.documents.text import unix_lines
 from overhand.words import STATUSES
-
-__all__ = ["Decision", "FileNote", "Output", "parse", "read_status", "render"]
 
 _KNOWN = {
     "summary": "summary",
@@ -63,15 +61,15 @@ class Output:
     extra: tuple[Section, ...] = ()
 
 
-def render(output: Output) -> str:
+def render_output(output: Output) -> str:
     """OUTPUT.md for `output`; `parse` reads it back."""
     title = f"Task Complete: {output.title}" if output.title else "Task Complete"
     fields = {"Status": output.status, "Duration": output.duration, "Agent": output.agent}
     bodies = {
-        "Summary": contain(output.summary),
+        "Summary": contain_in_section(output.summary),
         "Deliverables": note_table(output.deliverables),
         "Decisions Made": list_lines(bold_pair(one.what, one.why) for one in output.decisions),
-        "For Primary": contain(output.for_primary),
+        "For Primary": contain_in_section(output.for_primary),
         "Files Modified": note_lines(output.files_modified),
         "Data": _data_text(output),
     }
@@ -86,14 +84,14 @@ def _data_text(output: Output) -> str:
 
         if output.contract in CONTRACTS and isinstance(output.data, dict):
             return render_block(ContractBlock(output.contract, output.data))
-    from overhand.documents.jsontext import dump
+    from overhand.documents.jsontext import dump_json
 
-    return f"```json\n{dump(output.data)}\n```"
+    return f"```json\n{dump_json(output.data)}\n```"
 
 
-def parse(text: str) -> tuple[Output, list[Problem]]:
+def parse_output(text: str) -> tuple[Output, list[Problem]]:
     """What a file claims, read tolerantly, and everything that is wrong with it."""
-    text = unix(text)
+    text = unix_lines(text)
     problems: list[Problem] = []
     text = _unwrap(text, problems)
     contract, summary, data, text = _take_block(text, problems)
@@ -132,12 +130,12 @@ def _unwrap(text: str, problems: list[Problem]) -> str:
     if not text.lstrip().startswith(("```", "~~~")):
         return text
     blocks = fences(text)
-    first = next(lines(text))
+    first = next(markdown_lines(text))
     end = text.rstrip().rfind("\n") + 1
     if len(blocks) != 1 or text[first.end + 1 : end] != blocks[0][1]:
         return text
     inside = blocks[0][1]
-    if not any(one.kind == "heading" or inside.startswith("===", one.start) for one in lines(inside)):
+    if not any(one.kind == "heading" or inside.startswith("===", one.start) for one in markdown_lines(inside)):
         return text
     message = "The whole document is inside a code fence."
     problems.append(warning("wrapped-in-fence", message, first.number, "Write the file without the fence."))
@@ -151,7 +149,7 @@ def _take_block(text: str, problems: list[Problem]) -> tuple[str | None, str, ob
     from overhand.documents.contracts import find_block, read_block
 
     found = find_block(text)
-    rows = list(lines(text)) if found else []
+    rows = list(markdown_lines(text)) if found else []
     hidden = frozenset(one.start for one in rows if one.kind in ("code", "comment", "indented"))
     first_heading = next((one.start for one in rows if one.kind == "heading"), len(text))
     # Below a heading, a block inside a fence is an example, not a return. Skip a few of them, but no more:
@@ -258,9 +256,9 @@ def _data(sheet: Sheet, problems: list[Problem]) -> object | None:
     if len(blocks) > 1:
         message = f"`## Data` holds {len(blocks)} blocks; the first one counts."
         problems.append(warning("data-several", message, line, "Put everything into one JSON value."))
-    from overhand.documents.jsontext import load
+    from overhand.documents.jsontext import load_json
 
-    value, error = load(blocks[0][1] if blocks else body)
+    value, error = load_json(blocks[0][1] if blocks else body)
     if error:
         fix = "Write one fenced block of valid JSON."
         problems.append(wrong("data-invalid", f"`## Data` is not JSON: {error}.", line, fix))

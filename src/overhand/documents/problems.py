@@ -33,7 +33,7 @@ def wrong(code: str, message: str, line: int | None = None, fix: str = "") -> Pr
     return Problem(code, message, "error", "substance", line, fix)
 
 
-def strict(problems: Iterable[Problem]) -> list[Problem]:
+def as_errors(problems: Iterable[Problem]) -> list[Problem]:
     """The same problems with every warning an error."""
     return [replace(one, level="error") for one in problems]
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from overhand.documents.layout import Section, contain, field_lines, name_of, read_sheet, render_sections
+from overhand.documents.layout import Section, contain_in_section, field_lines, name_of, read_sheet, render_sections
 from overhand.documents.lists import list_lines, texts_of
-from overhand.documents.markdown import lines, sections
+from overhand.documents.markdown import markdown_lines, markdown_sections
 from overhand.documents.problems import Problem, by_line, warning
-from overhand.documents.text import unix
+from overhand.documents.text import unix_lines
 
 DONE, NEXT = "✅", "🔜"
 LONG, TOO_LONG = 300, 5000
@@ -57,17 +57,17 @@ class Count(NamedTuple):
     tokens: int  # an estimate: four bytes each
 
 
-def count(text: str) -> Count:
+def count_words(text: str) -> Count:
     """The words of a text, and about how many tokens it costs."""
     return Count(len(text.split()), (len(text.encode("utf-8", "replace")) + 3) // 4)
 
 
-def done(text: str) -> str:
+def done_entry(text: str) -> str:
     """An entry of Current State that is done."""
     return f"{DONE} {text}"
 
 
-def upcoming(text: str) -> str:
+def upcoming_entry(text: str) -> str:
     """An entry of Current State that comes next."""
     return f"{NEXT} {text}"
 
@@ -113,7 +113,7 @@ class Fields:
 
     def escape(self, text: str, has_head: bool) -> str:
         """`text` with a backslash before each line that would be read as a field or a label."""
-        rows = unix(text).split("\n")
+        rows = unix_lines(text).split("\n")
         return "\n".join("\\" + row if self._is_special(row, has_head) else row for row in rows)
 
     def unescape(self, rows: list[str], has_head: bool) -> str:
@@ -131,7 +131,7 @@ _FIELDS = Fields({"session": "session", "status": "status", "next": "next"}, lab
 
 def render_quick(quick: Quick) -> str:
     """A quick handoff as a document; `parse_quick` reads it back."""
-    text = render_sections({"Quick Handoff": contain(quick_text(quick))}, quick.extra)
+    text = render_sections({"Quick Handoff": contain_in_section(quick_text(quick))}, quick.extra)
     return text.rstrip("\n") + "\n"
 
 
@@ -147,7 +147,7 @@ def quick_text(quick: Quick) -> str:
 
 def parse_quick(text: str) -> tuple[Quick, list[Problem]]:
     """What a quick handoff says, with or without its heading, and what it lacks."""
-    sheet = read_sheet(unix(text), _KNOWN, naming=plain_name)
+    sheet = read_sheet(unix_lines(text), _KNOWN, naming=plain_name)
     body, before = sheet.body("quick"), sheet.preamble
     if "quick" not in sheet.bodies:
         body, before = before, ""
@@ -198,17 +198,17 @@ def lint_quick(text: str, size_of: Callable[[str], int | None] | None = None) ->
 
 def lint_text(quick: str, whole: str, size_of: Callable[[str], int | None] | None) -> list[Problem]:
     """Problems with the text of a quick handoff and of the document that contains it."""
-    found = wordy(quick, whole) + _pasted(whole)
+    found = too_wordy(quick, whole) + _pasted(whole)
     return found + check_references(whole, size_of) if size_of else found
 
 
-def wordy(quick: str, whole: str) -> list[Problem]:
+def too_wordy(quick: str, whole: str) -> list[Problem]:
     """Whether the quick handoff, or the document that contains it, has too many words."""
     fix = "Name files and lines instead of telling what they say."
-    if (words := count(whole).words) > TOO_LONG:
+    if (words := count_words(whole).words) > TOO_LONG:
         message = f"The handoff has {words} words; more than {TOO_LONG} are refused."
         return [Problem("handoff-too-long", message, fix=fix)]
-    if (words := count(quick).words) > LONG:
+    if (words := count_words(quick).words) > LONG:
         message = f"The quick handoff has {words} words; 100 to 200 are meant."
         return [warning("handoff-long", message, fix=fix)]
     return []
@@ -216,9 +216,9 @@ def wordy(quick: str, whole: str) -> list[Problem]:
 
 def _pasted(text: str) -> list[Problem]:
     """Code blocks where a reference would do."""
-    text = unix(text)
+    text = unix_lines(text)
     problems: list[Problem] = []
-    for part in sections(text):
+    for part in markdown_sections(text):
         allowed = _SAMPLE if plain_name(part.title) == "remaining" else 0
         for begin, size in _code_blocks(text, part.body, part.end, part.number + (1 if part.level else 0)):
             if size > allowed:
@@ -231,7 +231,7 @@ def _pasted(text: str) -> list[Problem]:
 def _code_blocks(text: str, start: int, end: int, number: int) -> Iterator[tuple[int, int]]:
     """Where each fenced block begins, and how many lines of it are not blank; neighbours count as one."""
     begin = size = 0
-    for line in lines(text, start, end, number):
+    for line in markdown_lines(text, start, end, number):
         if line.kind == "code":
             begin, size = begin or line.number, size + 1
         elif begin:

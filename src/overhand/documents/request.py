@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from overhand.documents.appendix import Response, read_responses, tags_in, with_tags
 from overhand.documents.handoff import Deliverable, Handoff, deliverable_lines, read_deliverables
-from overhand.documents.layout import Section, Sheet, contain, read_sheet, render_sections
+from overhand.documents.layout import Section, Sheet, contain_in_section, read_sheet, render_sections
 from overhand.documents.lists import list_lines, texts_of
 from overhand.documents.problems import Problem, by_line, warning
-from overhand.documents.tags import kind as kind_of
-from overhand.documents.text import one_line, shorten, unix
+from overhand.documents.tags import kind_of_tag as kind_of
+from overhand.documents.text import one_line, shorten, unix_lines
 
 _KNOWN = {
     **{name: name for name in ("what", "why", "context", "expectations", "response", "recovery")},
@@ -44,7 +44,7 @@ class Request:
     extra: tuple[Section, ...] = ()
 
 
-def file_name(kind: str, topic: str) -> str:
+def request_file_name(kind: str, topic: str) -> str:
     """The name of a request's file; `topic` may be any text."""
     words = _NO_WORD.sub("_", topic.upper()).strip("_")
     cut = words[:48] if len(words) <= 48 or "_" not in words[24:48] else words[:48].rpartition("_")[0]
@@ -57,25 +57,25 @@ def kind_in_name(base: str) -> str | None:
     return match.group(1).lower().replace("_", "-") if match else None
 
 
-def render(request: Request) -> str:
+def render_request(request: Request) -> str:
     """The file for a request; tags in its texts become mentions, so that only its Tags line makes it an item."""
     head = f"{request.kind.capitalize()} Request"
     tags = request.tags or (f"#needs-{request.kind}", "#P2")
     bodies = {
-        "What": contain(request.what),
-        "Why": contain(request.why),
-        "Context": contain(request.context),
+        "What": contain_in_section(request.what),
+        "Why": contain_in_section(request.why),
+        "Context": contain_in_section(request.context),
         "Expectations": deliverable_lines(request.expectations),
         "Acceptance Criteria": list_lines(request.criteria),
-        "Requester": contain(request.requester),
+        "Requester": contain_in_section(request.requester),
     }
     title = f"{head}: {request.title}" if request.title else head
     return with_tags(title, tags, render_sections(bodies, request.extra))
 
 
-def parse(text: str) -> tuple[Request, list[Problem]]:
+def parse_request(text: str) -> tuple[Request, list[Problem]]:
     """The request a file holds, read tolerantly, and everything that is wrong with it."""
-    text = unix(text)
+    text = unix_lines(text)
     sheet = read_sheet(text, _KNOWN)
     tags, preamble = tags_in(text), sheet.preamble
     rows = preamble.split("\n")
@@ -133,7 +133,7 @@ def _problems(found: Request, sheet: Sheet) -> list[Problem]:
 
 def lint(text: str, *, name: str = "") -> list[Problem]:
     """Everything that is wrong with a request; `name` is its file's."""
-    found, problems = parse(text)
+    found, problems = parse_request(text)
     named = kind_in_name(name)
     if named and found.kind and named != found.kind:
         message = f"The file is named after the kind {named}, its tag says {found.kind}."
@@ -141,7 +141,7 @@ def lint(text: str, *, name: str = "") -> list[Problem]:
     return problems
 
 
-def to_handoff(request: Request, *, source: str = "") -> Handoff:
+def request_to_handoff(request: Request, *, source: str = "") -> Handoff:
     """The request as a task for an agent; `source` is where it is written."""
     title, what = request.title.strip(), request.what.strip()
     is_repeated = not title or one_line(what).lower().startswith(title.rstrip(".…").lower())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from overhand.documents.jsontext import is_texts, load, missing, mistyped
+from overhand.documents.jsontext import is_texts, load_json, missing, mistyped
 from overhand.documents.lists import FileNote
 from overhand.documents.output import Decision, Output, read_status
 from overhand.documents.problems import Problem, warning
@@ -190,7 +190,7 @@ def find_return(text: str) -> object | None:
         allowance -= end - start
         if allowance < 0:
             return None
-        value, error = load(text[start:end])
+        value, error = load_json(text[start:end])
         if not error:
             return value
     return None
@@ -224,7 +224,7 @@ def _candidates(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def from_output(output: Output) -> Return:
+def return_from_output(output: Output) -> Return:
     made = [Artifact(one.path, "deliverable", one.note) for one in output.deliverables if one.path]
     changed = [Artifact(one.path, "modified", one.note) for one in output.files_modified if one.path]
     metadata: dict[str, Any] = {}
@@ -243,7 +243,7 @@ def from_output(output: Output) -> Return:
     )
 
 
-def to_output(value: Return, title: str = "", agent: str = "") -> Output:
+def return_to_output(value: Return, title: str = "", agent: str = "") -> Output:
     seconds = value.metadata.get("duration_seconds")
     spent = f"{seconds:g}s" if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) else ""
     notes = [(one.type, FileNote(one.path, one.summary)) for one in value.artifacts]

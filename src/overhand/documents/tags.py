@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.documents.markdown import Piece
-    from overhand.system.edits import Patch
+    from overhand.system import Patch
 
-STAGES = tuple(words.STAGES)
+TAG_STAGES = tuple(words.STAGES)
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _HEAD = (b"**Tags**:", b"**Tags:**")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -34,7 +34,7 @@ _BEFORE = frozenset(b" \t\r\n\x0b\x0c([{*_\"'|,;:>~`")
 _BLANK = b" \t"
 
 
-class Line:
+class TagLine:
     __slots__ = ("end", "number", "places", "start")
 
     def __init__(self, number: int, start: int, end: int, places: list[int] | None = None) -> None:
@@ -60,7 +60,9 @@ class Tag:
 
     __slots__ = ("end", "name", "on", "on_tags_line", "span_end", "start", "task")
 
-    def __init__(self, name: str, start: int, end: int, on: Line, on_tags_line: bool, task: str, span_end: int) -> None:
+    def __init__(
+        self, name: str, start: int, end: int, on: TagLine, on_tags_line: bool, task: str, span_end: int
+    ) -> None:
         self.name = name  # as it is written: `#needs-fix`
         self.start, self.end = start, end  # offsets of the token
         self.on, self.on_tags_line = on, on_tags_line
@@ -76,7 +78,7 @@ class Tag:
         return f"Tag({self.name!r}, {self.start}, {self.end}, line={self.line}, task={self.task!r})"
 
 
-def scan(raw: bytes, prefix: bytes = b"#") -> list[Tag]:
+def scan_tags(raw: bytes, prefix: bytes = b"#") -> list[Tag]:
     """Every live tag with this prefix, in order."""
     found: list[Tag] = []
     head = -2  # not searched for yet
@@ -92,9 +94,9 @@ def scan(raw: bytes, prefix: bytes = b"#") -> list[Tag]:
     return found
 
 
-def _lines_with(raw: bytes, prefix: bytes) -> list[Line]:
+def _lines_with(raw: bytes, prefix: bytes) -> list[TagLine]:
     """The lines that may contain a tag with this prefix, with all their live tags."""
-    found: list[Line] = []
+    found: list[TagLine] = []
     number, counted = 1, 0
     at = raw.find(prefix)
     while at >= 0:
@@ -102,7 +104,7 @@ def _lines_with(raw: bytes, prefix: bytes) -> list[Line]:
         start, end = start + _bom(raw, start), _line_end(raw, at)
         number += raw.count(b"\n", counted, start)
         counted = start
-        found.append(Line(number, start, end, _places(raw, start, end)))
+        found.append(TagLine(number, start, end, _places(raw, start, end)))
         at = raw.find(prefix, max(end, at + 1))
     shown = set(live(raw, [place for line in found for place in line.places]))
     for line in found:
@@ -261,15 +263,15 @@ def _id_behind(raw: bytes, at: int, end: int) -> tuple[str, int]:
     return task.decode("ascii"), close + 3
 
 
-def stage(name: str) -> str:
+def stage_of_tag(name: str) -> str:
     """The stage of an item's tag, or nothing."""
     word, dash, what = name.removeprefix("#").partition("-")
-    return word if dash and what and word in STAGES else ""
+    return word if dash and what and word in TAG_STAGES else ""
 
 
-def kind(name: str) -> str:
+def kind_of_tag(name: str) -> str:
     """The noun of an item's tag: `fix` in `#needs-fix`."""
-    return name.partition("-")[2] if stage(name) else ""
+    return name.partition("-")[2] if stage_of_tag(name) else ""
 
 
 def is_tag(name: str) -> bool:
@@ -277,7 +279,7 @@ def is_tag(name: str) -> bool:
     return raw[:1] == b"#" and _is_letter(raw, 1) and token_end(raw, 0) == len(raw)
 
 
-def weights(raw: bytes, tag: Tag) -> tuple[int, str]:
+def item_weights(raw: bytes, tag: Tag) -> tuple[int, str]:
     """The most urgent priority (0 to 3, else 2) and the first effort (`S`, `M`, `L` or nothing) on its line."""
     short = [(start + 1, end) for start, end, _ in tag.on.spans(raw) if end - start < 4]
     names = [raw[start:end].decode("utf-8", "replace") for start, end in short]
@@ -289,16 +291,16 @@ def line_text(raw: bytes, tag: Tag) -> str:
     return raw[tag.on.start : tag.on.end].decode("utf-8", "replace")
 
 
-def digest(raw: bytes, tag: Tag) -> str:
+def item_digest(raw: bytes, tag: Tag) -> str:
     """The identity of an item before it has an id: the sha256 of its line without tags."""
     from hashlib import sha256
 
     return sha256(tag.on.bare(raw)).hexdigest()
 
 
-def row(path: str, raw: bytes, tag: Tag) -> dict[str, str | int | None]:
+def tag_row(path: str, raw: bytes, tag: Tag) -> dict[str, str | int | None]:
     """One tag, as scripts read it."""
-    noun, (priority, effort) = kind(tag.name), weights(raw, tag)
+    noun, (priority, effort) = kind_of_tag(tag.name), item_weights(raw, tag)
     place = path if tag.on_tags_line else f"{path}:{tag.line}"
     return {
         "item": f"{place}#{noun}" if noun else None,
@@ -306,7 +308,7 @@ def row(path: str, raw: bytes, tag: Tag) -> dict[str, str | int | None]:
         "line": tag.line,
         "tag": tag.name,
         "kind": noun or None,
-        "stage": stage(tag.name) or None,
+        "stage": stage_of_tag(tag.name) or None,
         "priority": f"P{priority}",
         "effort": effort or None,
         "text": line_text(raw, tag),
@@ -314,24 +316,24 @@ def row(path: str, raw: bytes, tag: Tag) -> dict[str, str | int | None]:
     }
 
 
-def comment(task: str) -> str:
+def tag_comment(task: str) -> str:
     """The comment with a task's id that follows its tag."""
     return f"<!--overhand:{task}-->"
 
 
-def swapped(raw: bytes, tag: Tag, name: str, task: str | None = "") -> Patch:
+def patch_swapping_tag(raw: bytes, tag: Tag, name: str, task: str | None = "") -> Patch:
     """Replace a tag with another; the id after it stays, unless another one (or None, to remove it) is given."""
     if raw[tag.start : tag.end].decode("utf-8", "replace") != tag.name:
         raise ValueError(f"{tag} does not stand in these bytes")
     if task in ("", tag.task):
         return tag.start, tag.end, name.encode()
-    new = name if task is None else f"{name} {comment(task)}"
+    new = name if task is None else f"{name} {tag_comment(task)}"
     return tag.start, tag.span_end, new.encode()
 
 
-def added(raw: bytes, name: str) -> Patch | None:
+def patch_adding_tag(raw: bytes, name: str) -> Patch | None:
     """Add a tag at the end of the Tags line, which is created if missing; None if the tag is there already."""
-    if any(tag.on_tags_line and tag.name == name for tag in scan(raw)):
+    if any(tag.on_tags_line and tag.name == name for tag in scan_tags(raw)):
         return None
     new = name.encode()
     start = _tags_line(raw)
@@ -340,7 +342,7 @@ def added(raw: bytes, name: str) -> Patch | None:
     last = start + len(raw[start : _line_end(raw, start)].rstrip())
     for at in (last, start + len(_HEAD[0])):  # something in the line may hide its end
         patch = (at, at, b" " + new)
-        if any(tag.start == at + 1 for tag in scan(applied(raw, patch))):
+        if any(tag.start == at + 1 for tag in scan_tags(applied(raw, patch))):
             return patch
     return _new_line(raw, new)  # it is inside a multi-line code span
 
@@ -349,11 +351,11 @@ def applied(raw: bytes, patch: Patch) -> bytes:
     return raw[: patch[0]] + patch[2] + raw[patch[1] :]
 
 
-def removed(raw: bytes, name: str, line: int = 0) -> list[Patch]:
+def patches_removing_tag(raw: bytes, name: str, line: int = 0) -> list[Patch]:
     """Remove every such tag (on one line, if `line` is given) with its id and an adjacent space, in order."""
     patches: list[Patch] = []
     edge = 0  # so far the line is empty except for its indentation
-    for tag in scan(raw):
+    for tag in scan_tags(raw):
         if tag.name != name or line not in (0, tag.line):
             continue
         start, end = tag.start, tag.span_end

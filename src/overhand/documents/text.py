@@ -7,7 +7,7 @@ from overhand.documents.problems import Problem, warning
 LIMIT = 16 * 1024 * 1024
 
 
-def decode(raw: bytes) -> tuple[str, list[Problem]]:
+def decode_text(raw: bytes) -> tuple[str, list[Problem]]:
     """Text with the BOM removed and every line end (CRLF, CR) normalised to LF.
 
     Documents are read as values, so line ends are normalised here; edits in place work on the undecoded
@@ -31,17 +31,17 @@ def decode(raw: bytes) -> tuple[str, list[Problem]]:
         problems.append(
             warning("nul-byte", "The text holds NUL bytes.", line, "Remove them; they may be a torn write.")
         )
-    return unix(text), problems
+    return unix_lines(text), problems
 
 
-def unix(text: str) -> str:
+def unix_lines(text: str) -> str:
     """`text` with LF as its only line end."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def one_line(text: str) -> str:
     """`text` reduced to one line."""
-    return " ".join(part for part in unix(text).split("\n") if part) if "\n" in text or "\r" in text else text
+    return " ".join(part for part in unix_lines(text).split("\n") if part) if "\n" in text or "\r" in text else text
 
 
 def shorten(text: str, limit: int) -> str:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents import handoff as handoffs
+from overhand.documents import render_handoff
 from overhand.drafts import alerts, guards
 from overhand.drafts.handoff import check, choose_contract, compose
-from overhand.policy import trust
-from overhand.record.store import NewTask
-from overhand.record.values import Record
+from overhand.policy import seal_task
+from overhand.record import NewTask, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from overhand.agents import Agent
-    from overhand.documents.handoff import Handoff
-    from overhand.documents.problems import Problem
-    from overhand.policy.caller import Caller
-    from overhand.policy.config import Config, Kind
-    from overhand.record.store import Store
+    from overhand.documents import Handoff, Problem
+    from overhand.policy import Caller, Config, Kind
+    from overhand.record import Store
 
 
 class Brief(Record, frozen=True):
@@ -80,7 +77,7 @@ class Draft(Record, frozen=True):
     problems: Sequence[Problem] = ()
 
 
-def build(
+def build_draft(
     brief: Brief,
     agent: Agent | None,
     caller: Caller,
@@ -99,7 +96,7 @@ def build(
     text = brief.text
     if text is None:
         composed = compose(brief, store.root, kind.contract)
-        text = handoffs.render(alerts.told(store.root, config, composed) if brief.alerts else composed)
+        text = render_handoff(alerts.with_alerts(store.root, config, composed) if brief.alerts else composed)
     if edit is not None:
         text = edit(text)
     handoff, problems = check(text, brief, agent, store.root)
@@ -143,13 +140,13 @@ def _outside(brief: Brief, caller: Caller, store: Store) -> Draft:
         "depth": caller.depth + 1,
         "path": [*caller.path],
     }
-    return Draft(task=_sealed(brief.agent or "outside", handoffs.render(handoff), created, {}), handoff=handoff)
+    return Draft(task=_sealed(brief.agent or "outside", render_handoff(handoff), created, {}), handoff=handoff)
 
 
 def _sealed(agent: str, text: str, created: dict[str, Any], files: Mapping[str, bytes]) -> NewTask:
     """The task with a seal over its fields; empty ones are not recorded."""
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
-    created["seal"] = trust.seal(created)
+    created["seal"] = seal_task(created)
     return NewTask(agent=agent, handoff=text, created=created, files=files)
 
 

@@ -6,15 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 from overhand.errors import BadInput, CycleDetected, LimitExceeded, Refused, StaleRun, TaskNotFound, TooDeep
-from overhand.policy import budget
-from overhand.record.store import WORKSPACES
+from overhand.policy import own_cap
+from overhand.record import WORKSPACES
 from overhand.words import LEVELS, MAX_DEPTH, is_task_id, option_duration, say_duration
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
-    from overhand.policy.caller import Caller
-    from overhand.policy.config import Config, Kind
-    from overhand.record.store import Store
+    from overhand.policy import Caller, Config, Kind
+    from overhand.record import Store
 
 
 def check_delegation(caller: Caller, agent: Agent) -> tuple[int, list[str]]:
@@ -85,7 +84,7 @@ def budget_for(asked: str | None, store: Store, config: Config, parent: str | No
             above = store.task(parent)
         except TaskNotFound:
             break  # its folder was removed, and its budget with it
-        if budget.explicit(above).is_cap:
+        if own_cap(above).is_cap:
             return None
         parent = above.parent.task if above.parent else None
     return text or None

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import installable
 from overhand.drafts.build import Brief
 from overhand.errors import BadInput, Refused
-from overhand.policy import budget
-from overhand.policy import config as configs
+from overhand.policy import parse_budget, parse_setting
 from overhand.words import LEVELS, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from overhand.policy.caller import Caller
+    from overhand.policy import Caller
 
 _REPEATED = ("context", "file", "constraint", "deliverable", "returns", "step", "verify", "settings")
 _SINGLE = (
@@ -25,7 +24,7 @@ _SINGLE = (
 _RENAMED = {"return": "returns", "set": "settings"}  # words that mean something else in Python
 
 
-def from_words(given: dict[str, Any]) -> Brief:
+def brief_from_words(given: dict[str, Any]) -> Brief:
     """The brief that the options describe; raises BadInput for an option that can't be read."""
     values = {_RENAMED.get(name, name): value for name, value in given.items() if value is not None}
     names = (*_SINGLE, *_REPEATED)
@@ -44,8 +43,8 @@ def from_words(given: dict[str, Any]) -> Brief:
         values["checks"] = checks
     if "timeout" in values:
         values["timeout"] = str(values["timeout"])  # Python may give seconds
-    values["budget"] = budget_of(values.get("budget"))
-    values["settings"] = dict(configs.setting(text) for text in values.pop("settings", ()))
+    values["budget"] = checked_budget(values.get("budget"))
+    values["settings"] = dict(parse_setting(text) for text in values.pop("settings", ()))
     values["priority"] = values.get("priority") or "P2"
     values.pop("here", None)
     return Brief(level=level, **values)
@@ -66,12 +65,12 @@ def _checks(commands: Sequence[str]) -> list[dict[str, str]]:
     return [{"name": name, "command": command} for name, command in zip(names, commands, strict=True)]
 
 
-def budget_of(asked: str | float | None) -> str | None:
+def checked_budget(asked: str | float | None) -> str | None:
     """The budget as it was written, once it can be read."""
     if asked is None:
         return None
     try:
-        budget.parse(asked)
+        parse_budget(asked)
     except ValueError as error:
         example = """For example: --budget "200k tokens", or --budget '$5'"""
         raise BadInput(f"--budget: {error}.", example) from None

@@ -5,30 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import files, find_driver
-from overhand.documents import handoff as handoffs
-from overhand.documents import request as requests
-from overhand.documents.text import decode
-from overhand.drafts.build import Brief, Draft, build
+from overhand.agents import agent_files, choose_agent, find_agent, find_driver
+from overhand.documents import (
+    Handoff,
+    KeyFile,
+    decode_text,
+    parse_request,
+    request_file_name,
+    request_to_handoff,
+    wanted_contract,
+    with_kind_defaults,
+)
+from overhand.drafts import Brief, Draft, build_draft
 from overhand.errors import Busy, NotAllowed, Refused
 from overhand.items import item as places
 from overhand.items import stages, sync, unrecorded
-from overhand.policy import routes, trust
-from overhand.policy.caller import Caller
-from overhand.record.events import ABSENT, Accepted, ChildRefused, Notice, StageSet
-from overhand.system import lock
-from overhand.system.files import read_file
+from overhand.policy import Caller, agent_of_route, check_route_mode, require_trusted, route_of
+from overhand.record import ABSENT, Accepted, ChildRefused, Notice, StageSet
+from overhand.system import Lock, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from overhand.documents.handoff import Handoff
-    from overhand.items.item import Place
-    from overhand.policy.config import Config
-    from overhand.policy.routes import Route
-    from overhand.record.events import Event
-    from overhand.record.store import Store
-    from overhand.record.task import By, Task
+    from overhand.documents import Handoff
+    from overhand.items.item import ItemPlace
+    from overhand.policy import Config, Route
+    from overhand.record import By, Event, Store, Task
 
 LINE = 700  # characters of an item's line that the record keeps
 
@@ -53,22 +55,22 @@ def require_approver(store: Store, who: Caller, what: str, *, terminal: bool, al
     )
 
 
-def may_move(store: Store, place: Place, to: str) -> Task | None:
+def may_move(store: Store, place: ItemPlace, to: str) -> Task | None:
     """The record of the item, if a person may make this step; else a refusal that says what to type instead."""
-    task = places.record(store, place)
-    if task is not None and (at := places.original(store, task, place)) is not None:
+    task = places.record_of_item(store, place)
+    if task is not None and (at := places.original_place(store, task, place)) is not None:
         hint = "To make it an item of its own, take the comment with the id away."
         raise Refused(f"{place.name} is a copy of {at}: it carries the id of the same task.", hint)
     live = task is not None and task.current_run is not None
     if not stages.allows("person", place.stage, to, live=live):
-        raise Refused(*stages.refusal("person", place.stage, to, place.name, holder(task)))
+        raise Refused(*stages.refusal("person", place.stage, to, place.name, item_holder(task)))
     return task
 
 
-def may_approve(store: Store, place: Place, *, again: bool, past: places.Past | None = None) -> Task | None:
+def may_approve(store: Store, place: ItemPlace, *, again: bool, past: places.PastItems | None = None) -> Task | None:
     """The same for an approval; what has run before is approved again only by saying so."""
-    task = places.record(store, place)
-    if place.stage == "needs" and (was := (past or places.Past(store)).task_of(place)) is not None:
+    task = places.record_of_item(store, place)
+    if place.stage == "needs" and (was := (past or places.PastItems(store)).task_of(place)) is not None:
         if was.status is None:
             raise Refused(f"{place.name} is task {was.handle} already.", f"Look at it: overhand show {was.handle}")
         if not again:
@@ -83,64 +85,64 @@ def may_approve(store: Store, place: Place, *, again: bool, past: places.Past | 
     return may_move(store, place, "delegated")
 
 
-def _tried(place: Place, task: Task) -> Refused:
+def _tried(place: ItemPlace, task: Task) -> Refused:
     return Refused(
         f"{place.name} was task {task.handle}, judged {task.status}.",
         f"To have it done as a new task: overhand item approve --again {place.name}",
     )
 
 
-def holder(task: Task | None) -> str:
+def item_holder(task: Task | None) -> str:
     """The process or person that works on the item of this task."""
     if task is None:
         return ""
     if task.current_run is not None:
         return f"task {task.handle}"
-    if sync.wanted(task) == "claimed":
+    if sync.wanted_stage(task) == "claimed":
         by = (task.staged and task.staged.by) or {}
         since = (task.staged and task.staged.t) or task.created
         return f"{by.get('user') or 'somebody outside'} since {since}"
     return ""
 
 
-def restage(store: Store, task: Task, by: By, events: list[Event]) -> Task:
+def restage_item(store: Store, task: Task, by: By, events: list[Event]) -> Task:
     """A person's step by a verb: the record first, then the tag."""
     with store.lock(task.id, by) as locked:
         if locked.task.current_run is not None:
             raise Refused(f"Task {task.handle} works on it.", f"Stop it first: overhand stop {task.handle}")
         locked.append(*events, sync=True)
-        sync.bring(locked)
+        sync.sync_locked_tag(locked)
         return locked.task
 
 
-def hand_back(store: Store, task: Task, by: By) -> Task:
+def hand_item_back(store: Store, task: Task, by: By) -> Task:
     """An item that was claimed outside Overhand is for an agent again."""
-    return restage(store, task, by, [Accepted()])
+    return restage_item(store, task, by, [Accepted()])
 
 
-def claim_outside(store: Store, place: Place, by: By) -> Task:
+def claim_item_outside(store: Store, place: ItemPlace, by: By) -> Task:
     """Claim an approved item for work outside Overhand; the lock of its task decides between two claims."""
-    task = places.record(store, place)
+    task = places.record_of_item(store, place)
     if task is None:
         raise Refused(*stages.refusal("run", place.stage if place.stage != "next" else "needs", "claimed", place.name))
     with store.lock(task.id, by) as locked:
-        sync.bring(locked)
-        now = sync.wanted(locked.task)
+        sync.sync_locked_tag(locked)
+        now = sync.wanted_stage(locked.task)
         if not stages.allows("run", now, "claimed") or locked.task.runs:
-            raise Refused(*stages.refusal("run", now, "claimed", place.name, holder(locked.task)))
+            raise Refused(*stages.refusal("run", now, "claimed", place.name, item_holder(locked.task)))
         locked.append(StageSet(stage="claimed", how="outside"), sync=True)
-        sync.bring(locked)
+        sync.sync_locked_tag(locked)
         return locked.task
 
 
-def queue(store: Store, task_id: str, place: Place, by: By) -> None:
+def queue_item(store: Store, task_id: str, place: ItemPlace, by: By) -> None:
     """Have the item that was approved as next run now."""
     with store.lock(task_id, by) as locked:
-        sync.bring(locked)
+        sync.sync_locked_tag(locked)
         task = locked.task
-        now = sync.wanted(task)
+        now = sync.wanted_stage(task)
         if now not in ("next", "delegated") or task.queued:
-            raise Refused(*stages.refusal("run", now, "claimed", place.name, holder(task)))
+            raise Refused(*stages.refusal("run", now, "claimed", place.name, item_holder(task)))
         before = {"run": task.runs[-1].id} if task.runs else ABSENT
         locked.append(Accepted(resume=before), sync=True)
 
@@ -148,10 +150,10 @@ def queue(store: Store, task_id: str, place: Place, by: By) -> None:
 # approving
 
 
-def approve(
+def approve_item(
     store: Store,
     config: Config,
-    place: Place,
+    place: ItemPlace,
     by: By,
     *,
     stage: str = "delegated",
@@ -163,28 +165,30 @@ def approve(
 
     If it was shown to a person first, its whole document must still be what they saw.
     """
-    drafted = draft(store, config, place, by, stage=stage, how=how, who=who or Caller())
+    drafted = draft_of_item(store, config, place, by, stage=stage, how=how, who=who or Caller())
     store.ensure()
-    with lock.Lock(f"{store.own}/items.lock", "The list of approvals"):
+    with Lock(f"{store.own}/items.lock", "The list of approvals"):
         now = (place.key, place.stage)
         same = places.patiently(
             f"{store.root}/{place.path}",
-            lambda: [one for one in places.look(store.root, place.path) if (one.key, one.stage) == now],
+            lambda: [one for one in places.items_in_file(store.root, place.path) if (one.key, one.stage) == now],
         )
         if len(same) != 1 or same[0].task != place.task or (shown and same[0].whole != place.whole):
             raise _changed(store, place, same)
         (task,) = store.new_tasks([drafted.task], by, start=False)
-        task = sync.show(store, by, task.id)
+        task = sync.sync_tag(store, by, task.id)
     unrecorded.forget(store, place.key)
     if task.status == "rejected":
         raise Refused(task.summary, "Look again: overhand item list")
     return task
 
 
-def _changed(store: Store, place: Place, same: list[Place]) -> Refused:
+def _changed(store: Store, place: ItemPlace, same: list[ItemPlace]) -> Refused:
     """Another approval was faster, or the line has changed."""
-    now = [one for one in places.look(store.root, place.path) if one.key == place.key and one.task != place.task]
-    if now and (task := places.record(store, now[0])) is not None:
+    now = [
+        one for one in places.items_in_file(store.root, place.path) if one.key == place.key and one.task != place.task
+    ]
+    if now and (task := places.record_of_item(store, now[0])) is not None:
         hint = f"Look at it: overhand show {task.handle}"
         return Refused(f"{place.name} is approved already, as task {task.handle}.", hint)
     if len(same) > 1:
@@ -193,22 +197,24 @@ def _changed(store: Store, place: Place, same: list[Place]) -> Refused:
     return Refused(f"{place.name} has changed since you saw it.", "Look again: overhand item list")
 
 
-def draft(store: Store, config: Config, place: Place, by: By, *, stage: str, how: str, who: Caller) -> Draft:
+def draft_of_item(
+    store: Store, config: Config, place: ItemPlace, by: By, *, stage: str, how: str, who: Caller
+) -> Draft:
     """The task as it would be made, if nothing speaks against it."""
-    route = routes.route_of(config.routes, place.kind)
-    name = routes.agent_of(route, files.names(store.root)) or files.choose(store.root, config)[0]
-    agent = files.find(store.root, name, config)
+    route = route_of(config.routes, place.kind)
+    name = agent_of_route(route, agent_files(store.root)) or choose_agent(store.root, config)[0]
+    agent = find_agent(store.root, name, config)
     elsewhere = find_driver(agent.driver).open_job is not None
-    routes.check_mode(route, agent.name, agent.driver, elsewhere=elsewhere)
-    trust.require(store.root, agent.trusted_with)
+    check_route_mode(route, agent.name, agent.driver, elsewhere=elsewhere)
+    require_trusted(store.root, agent.trusted_with)
     asked = str(by.get("user") or by.get("kind") or "")
     item = _item(config, place, route, stage=stage, how=how, asked=asked)
-    return build(brief_of(store.root, config, place, item), agent, who, store, config)
+    return build_draft(brief_of(store.root, config, place, item), agent, who, store, config)
 
 
-def brief_of(root: str, config: Config, place: Place, item: dict[str, Any]) -> Brief:
-    handoff, contract = handoffs.filled(read(root, place), place.kind), config.kind(place.kind).contract
-    if contract and not handoffs.wanted_contract(handoff):
+def brief_of(root: str, config: Config, place: ItemPlace, item: dict[str, Any]) -> Brief:
+    handoff, contract = with_kind_defaults(read(root, place), place.kind), config.kind(place.kind).contract
+    if contract and not wanted_contract(handoff):
         handoff = replace(handoff, return_requirements=f"{handoff.return_requirements}\nUse: {contract} contract")
     return Brief(
         kind=place.kind,
@@ -220,7 +226,7 @@ def brief_of(root: str, config: Config, place: Place, item: dict[str, Any]) -> B
     )
 
 
-def _item(config: Config, place: Place, route: Route, *, stage: str, how: str, asked: str) -> dict[str, Any]:
+def _item(config: Config, place: ItemPlace, route: Route, *, stage: str, how: str, asked: str) -> dict[str, Any]:
     item: dict[str, Any] = {
         "path": place.path,
         "kind": place.kind,
@@ -238,29 +244,29 @@ def _item(config: Config, place: Place, route: Route, *, stage: str, how: str, a
         item["again"] = place.task
     if not place.on_tags_line:  # it becomes a request of its own
         item |= {"origin": place.path, "asked": asked}
-        item["path"] = f"{config.requests}/{requests.file_name(place.kind, place.text)}"
+        item["path"] = f"{config.requests}/{request_file_name(place.kind, place.text)}"
     return item
 
 
-def read(root: str, place: Place) -> Handoff:
+def read(root: str, place: ItemPlace) -> Handoff:
     """What the item asks for, as a task."""
-    source = handoffs.KeyFile(place.path, "where this was asked for")
+    source = KeyFile(place.path, "where this was asked for")
     if not place.on_tags_line:
         context = f"Noted in line {place.line} of {place.path}."
-        return handoffs.Handoff(task=place.text, context=context, key_files=(source,))
-    text, _ = decode(read_file(f"{root}/{place.path}") or b"")
-    request, _ = requests.parse(text)
-    handoff = requests.to_handoff(request, source=place.path)
+        return Handoff(task=place.text, context=context, key_files=(source,))
+    text, _ = decode_text(read_file(f"{root}/{place.path}") or b"")
+    request, _ = parse_request(text)
+    handoff = request_to_handoff(request, source=place.path)
     return replace(handoff, task=handoff.task or place.text, key_files=(*handoff.key_files, source))
 
 
-def reconcile(store: Store, by: By, states: Iterable[Task] | None = None) -> list[Task]:
+def reconcile_items(store: Store, by: By, states: Iterable[Task] | None = None) -> list[Task]:
     """Finish what a killed process left undone; the tasks (all, by default) that have an item."""
     finished = []
     for task in store.tasks() if states is None else states:
         if task.item is not None:
             try:
-                finished.append(sync.show(store, by, task.id) if sync.owes(task) else task)
+                finished.append(sync.sync_tag(store, by, task.id) if sync.is_tag_behind(task) else task)
             except Busy:
                 finished.append(task)  # another process is writing the file or the record
     return finished

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from overhand.documents.tags import Tag
+    from overhand.documents import Tag
 
     Hit = tuple[str, bytes, list[Tag]]  # the path as shown, the file's bytes, and the tags in it
     Warn = Callable[[str], None]
@@ -33,30 +33,30 @@ def _silent(_text: str) -> None:
     pass
 
 
-def relative(where: str) -> str:
+def shown_path(where: str) -> str:
     """A path as it is shown: from the folder we are in."""
     return os.path.relpath(where) if os.path.isabs(where) else os.path.normpath(where)
 
 
-def hashed(word: str) -> str:
+def with_hash(word: str) -> str:
     """A tag with its `#`, which may be left out."""
     return word if word.startswith("#") else f"#{word}"
 
 
-def search(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent) -> list[Hit]:
+def search_tags(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent) -> list[Hit]:
     """The tags below a folder (or in a file) that a pattern such as `#needs-*` matches, in the order of their paths."""
-    from overhand.documents import tags
+    from overhand.documents import scan_tags
 
-    fits = matcher(pattern)
-    prefix = literal(pattern).encode()
+    fits = tag_matcher(pattern)
+    prefix = literal_prefix(pattern).encode()
     found: list[Hit] = []
-    for path in holding(where, literal(pattern), all=all, warn=warn):
+    for path in holding(where, literal_prefix(pattern), all=all, warn=warn):
         raw = read(path, warn)
         if raw is None or prefix not in raw:
             continue
         if not is_text(raw):
             warn(f"{path} is not text; it was not searched.")
-        elif hits := [tag for tag in tags.scan(raw, prefix) if fits(tag.name)]:
+        elif hits := [tag for tag in scan_tags(raw, prefix) if fits(tag.name)]:
             found.append((path, raw, hits))
     return sorted(found, key=lambda hit: hit[0].split("/"))  # folder by folder
 
@@ -65,15 +65,15 @@ def is_text(raw: bytes) -> bool:
     return raw.find(b"\0", 0, _START) < 0
 
 
-def literal(pattern: str) -> str:
+def literal_prefix(pattern: str) -> str:
     """What every match begins with."""
     ends = [at for at in (pattern.find(wild) for wild in _WILD) if at >= 0]
     return pattern[: min(ends)] if ends else pattern
 
 
-def matcher(pattern: str) -> Callable[[str], bool]:
+def tag_matcher(pattern: str) -> Callable[[str], bool]:
     """Whether a tag's name matches; `*` is anything, `?` one character."""
-    start = literal(pattern)
+    start = literal_prefix(pattern)
     if start == pattern:
         return pattern.__eq__
     if pattern == f"{start}*":

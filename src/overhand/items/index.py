@@ -7,19 +7,19 @@ import stat
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from overhand.documents import tags
+from overhand.documents import TAG_STAGES, line_text, scan_tags, stage_of_tag
 from overhand.items import find
-from overhand.system.inotify import (
-    ATTRIB,
-    CREATE,
-    DELETE,
-    FOLDER,
-    IGNORED,
-    MODIFY,
-    MOVED_FROM,
-    MOVED_TO,
-    NO_LINKS,
-    ONLY_FOLDERS,
+from overhand.system import (
+    IN_ATTRIB,
+    IN_CREATE,
+    IN_DELETE,
+    IN_DONT_FOLLOW,
+    IN_IGNORED,
+    IN_ISDIR,
+    IN_MODIFY,
+    IN_MOVED_FROM,
+    IN_MOVED_TO,
+    IN_ONLYDIR,
     Inotify,
 )
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
     from overhand.items.find import Ignored
 
-PREFIXES = tuple(f"#{stage}-" for stage in tags.STAGES)
+PREFIXES = tuple(f"#{stage}-" for stage in TAG_STAGES)
 _MARKS = tuple(prefix.encode() for prefix in PREFIXES)
 _MOST = 4_000_000  # bytes of a file that is looked at
 _AT_ONCE = 500  # files that are read before the loop goes on
 
 
-class Hit(NamedTuple):
+class TagHit(NamedTuple):
     """One tag, the id behind it and the line it stands on."""
 
     line: int
@@ -44,13 +44,13 @@ class Hit(NamedTuple):
     text: str
 
 
-class Index:
+class TagIndex:
     """Path to hits; `tree` says what changes."""
 
     def __init__(self, root: str, beside: tuple[str, ...] = ()) -> None:
         self.root = root
         self.tree = Tree(root, beside)
-        self.hits: dict[str, tuple[Hit, ...]] = {}
+        self.hits: dict[str, tuple[TagHit, ...]] = {}
         self.dirty: set[str] = set()
         self.is_lost = False  # something may have been missed: everything must be read again
 
@@ -96,7 +96,7 @@ class Index:
         else:
             self.hits.pop(path, None)
 
-    def _hits(self, path: str) -> tuple[Hit, ...]:
+    def _hits(self, path: str) -> tuple[TagHit, ...]:
         whole = f"{self.root}/{path}"
         folder = path[: path.rfind("/") + 1]
         try:
@@ -109,9 +109,9 @@ class Index:
         if raw is None or not any(mark in raw for mark in _MARKS) or not find.is_text(raw):
             return ()
         return tuple(
-            Hit(tag.line, tag.name, tag.on_tags_line, tag.task, tags.line_text(raw, tag))
-            for tag in tags.scan(raw)
-            if tags.stage(tag.name)
+            TagHit(tag.line, tag.name, tag.on_tags_line, tag.task, line_text(raw, tag))
+            for tag in scan_tags(raw)
+            if stage_of_tag(tag.name)
         )
 
     def worth_a_look(self) -> Iterable[str]:
@@ -129,8 +129,8 @@ class Index:
         ]
 
 
-_MASK = CREATE | DELETE | MOVED_FROM | MOVED_TO | MODIFY | ATTRIB | ONLY_FOLDERS | NO_LINKS
-_CAME, _WENT = CREATE | MOVED_TO, DELETE | MOVED_FROM
+_MASK = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY | IN_ATTRIB | IN_ONLYDIR | IN_DONT_FOLLOW
+_CAME, _WENT = IN_CREATE | IN_MOVED_TO, IN_DELETE | IN_MOVED_FROM
 _RULES = (b".gitignore", b".git")  # what decides which files count
 
 
@@ -179,7 +179,7 @@ class Tree:
             if number in self._beside:
                 beside = True
             if number not in self.folders or not raw:
-                if mask & IGNORED:
+                if mask & IN_IGNORED:
                     self._drop(number)
                 continue
             if raw in _RULES and (raw != b".git" or mask & (_CAME | _WENT)):
@@ -187,7 +187,7 @@ class Tree:
             folder, rules = self.folders[number]
             name = os.fsdecode(raw)
             path = f"{folder}{name}"
-            if mask & FOLDER:
+            if mask & IN_ISDIR:
                 if mask & _WENT:
                     gone.add(f"{path}/")
                     self._forget(f"{path}/")

@@ -10,22 +10,19 @@ from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from overhand.documents import tags
+from overhand.documents import TAG_STAGES, item_digest, item_weights, kind_of_tag, scan_tags, stage_of_tag
 from overhand.errors import BadInput, Busy, NotFound, OverhandError, Refused
 from overhand.items import find, sync
-from overhand.record import log
-from overhand.system.edits import is_written
-from overhand.system.files import MAX_DOCUMENT, read_file
-from overhand.system.jsonline import loads
+from overhand.record import LOG_FILE
+from overhand.system import MAX_DOCUMENT, is_being_written, load_line, read_file
 from overhand.words import is_name, is_task_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from overhand.documents.tags import Tag
-    from overhand.policy.config import Config
-    from overhand.record.store import Store
-    from overhand.record.task import Task
+    from overhand.documents import Tag
+    from overhand.policy import Config
+    from overhand.record import Store, Task
 
 
 _LOOKS, _MOST_LOOKS = 6, 100  # while no process writes the file, and in all
@@ -33,7 +30,7 @@ _PAUSE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ItemPlace:
     path: str  # relative to the project
     line: int
     kind: str
@@ -60,7 +57,7 @@ class Place:
         return f"#{self.stage}-{self.kind}"
 
 
-def look(root: str, path: str) -> list[Place]:
+def items_in_file(root: str, path: str) -> list[ItemPlace]:
     """The items of one file; nothing for one that cannot be read, is too big, or is no text.
 
     An alert that is over reads `#done-alert` and has no id: it was never an item.
@@ -68,8 +65,8 @@ def look(root: str, path: str) -> list[Place]:
     raw = read_file(f"{root}/{path}")
     if raw is None or len(raw) > MAX_DOCUMENT or b"#" not in raw or b"\0" in raw[:8000]:
         return []
-    found = tags.scan(raw)
-    staged = [tag for tag in found if is_name(tags.kind(tag.name)) and (tag.name != "#done-alert" or tag.task)]
+    found = scan_tags(raw)
+    staged = [tag for tag in found if is_name(kind_of_tag(tag.name)) and (tag.name != "#done-alert" or tag.task)]
     whole = _digest(raw, found) if any(tag.on_tags_line for tag in staged) else ""
     return [_found(raw, tag, path, whole) for tag in staged]
 
@@ -84,16 +81,16 @@ def _digest(raw: bytes, found: list[Tag]) -> str:
     return kept.hexdigest()
 
 
-def _found(raw: bytes, tag: Tag, path: str, whole: str) -> Place:
+def _found(raw: bytes, tag: Tag, path: str, whole: str) -> ItemPlace:
     text = tag.on.bare(raw).decode("utf-8", "replace").strip()
-    priority, effort = tags.weights(raw, tag)
-    return Place(
+    priority, effort = item_weights(raw, tag)
+    return ItemPlace(
         path=path,
         line=tag.line,
-        kind=tags.kind(tag.name),
-        stage=tags.stage(tag.name),
-        digest=tags.digest(raw, tag),
-        text=(_title(raw, tags.kind(tag.name)) or os.path.basename(path)) if tag.on_tags_line else _plain(text),
+        kind=kind_of_tag(tag.name),
+        stage=stage_of_tag(tag.name),
+        digest=item_digest(raw, tag),
+        text=(_title(raw, kind_of_tag(tag.name)) or os.path.basename(path)) if tag.on_tags_line else _plain(text),
         priority=priority,
         effort=effort,
         task=tag.task,
@@ -117,9 +114,9 @@ def _title(raw: bytes, kind: str) -> str:
     return rest.strip() if rest.strip() and head.lower() == f"{kind} request" else title
 
 
-def everywhere(
-    root: str, stages: Iterable[str] = tags.STAGES, warn: Callable[[str], None] = lambda _: None
-) -> Iterator[Place]:
+def all_items(
+    root: str, stages: Iterable[str] = TAG_STAGES, warn: Callable[[str], None] = lambda _: None
+) -> Iterator[ItemPlace]:
     """Every item of the project at one of these stages; `warn` gets what cannot be read."""
     wanted = set(stages)
     told: dict[str, None] = {}
@@ -129,10 +126,10 @@ def everywhere(
     for path in sync.documents(root, kept):
         if os.path.getsize(f"{root}/{path}") > MAX_DOCUMENT:
             warn(f"{path} has more than {MAX_DOCUMENT >> 20} MB; its items are not looked for.")
-        yield from (place for place in look(root, path) if place.stage in wanted)
+        yield from (place for place in items_in_file(root, path) if place.stage in wanted)
 
 
-def resolve(root: str, here: str, written: str) -> Place:
+def resolve_item(root: str, here: str, written: str) -> ItemPlace:
     """The item that `path#kind` or `path:line#kind` means; the path is as seen from `here`."""
     place, hash_, kind = written.rpartition("#")
     if not hash_ or not place or not kind:
@@ -141,7 +138,8 @@ def resolve(root: str, here: str, written: str) -> Place:
     line = int(number) if colon and number.isascii() and number.isdigit() and len(number) < 9 else 0
     path = inside(root, os.path.join(here, head if line else place))
     found = patiently(
-        f"{root}/{path}", lambda: [one for one in look(root, path) if one.kind == kind and line in (0, one.line)]
+        f"{root}/{path}",
+        lambda: [one for one in items_in_file(root, path) if one.kind == kind and line in (0, one.line)],
     )
     if len(found) == 1:
         return found[0]
@@ -152,16 +150,16 @@ def resolve(root: str, here: str, written: str) -> Place:
         raise BadInput(f"{written} fits {len(found)} items: {some}.", "Say the line: path:line#kind")
     if os.path.getsize(f"{root}/{path}") > MAX_DOCUMENT:
         raise Refused(f"{path} has more than {MAX_DOCUMENT >> 20} MB.", "Move what is to be done into a smaller file.")
-    there = sorted({one.name for one in look(root, path)})
+    there = sorted({one.name for one in items_in_file(root, path)})
     near = f" It has {', '.join(there[:5])}." if there else ""
     raise NotFound(f"There is no item {written}.{near}", "See them all: overhand item list")
 
 
-def patiently(path: str, seek: Callable[[], list[Place]]) -> list[Place]:
+def patiently(path: str, seek: Callable[[], list[ItemPlace]]) -> list[ItemPlace]:
     """What is found; an empty answer is checked again for a moment, and never believed while the file is written."""
     looks = 0
     for _ in range(_MOST_LOOKS):
-        looks += not is_written(path)
+        looks += not is_being_written(path)
         if (found := seek()) or looks == _LOOKS:
             return found
         time.sleep(_PAUSE)
@@ -181,7 +179,7 @@ def inside(root: str, path: str) -> str:
     return relative
 
 
-def record(store: Store, place: Place) -> Task | None:
+def record_of_item(store: Store, place: ItemPlace) -> Task | None:
     """What is recorded about the item; an id that is not known here says nothing."""
     if not place.task or not is_task_id(place.task):
         return None
@@ -192,12 +190,12 @@ def record(store: Store, place: Place) -> Task | None:
     return task if task.item is not None else None
 
 
-def original(store: Store, task: Task, place: Place) -> str | None:
+def original_place(store: Store, task: Task, place: ItemPlace) -> str | None:
     """Where the item of this id really is, if not here."""
     shown = task.tag
     if shown is None or shown.path == place.path:
         return None
-    there = any(one.task == place.task for one in look(store.root, shown.path))
+    there = any(one.task == place.task for one in items_in_file(store.root, shown.path))
     return shown.path if there else None
 
 
@@ -205,17 +203,17 @@ _PART = 1 << 16
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
-class Past:
+class PastItems:
     """Which task an item was whose tag has lost its id; the logs are read at the first question, and only once."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def task_of(self, place: Place) -> Task | None:
+    def task_of(self, place: ItemPlace) -> Task | None:
         """The newest task that was begun for this item: an older text of its file may have come back."""
         if place.task or not self.names(place.path):
             return None
-        there = {one.task for one in look(self.store.root, place.path)}
+        there = {one.task for one in items_in_file(self.store.root, place.path)}
         states = self.store.tasks(one for one in self._tasks[place.path] if one not in there)
         return next((task for task in reversed(states) if _was(task, place)), None)
 
@@ -228,7 +226,7 @@ class Past:
         """Ids by the files that their logs name, newest last; read fast, since there may be thousands of logs."""
         found: dict[str, list[str]] = {}
         for task_id in self.store.ids():
-            own = f"{self.store.workspaces}/{task_id}/{log.LOG}"
+            own = f"{self.store.workspaces}/{task_id}/{LOG_FILE}"
             raw = read_file(own, _PART - 1) or b""  # mostly all of it
             if b'"item":{' in raw[: raw.find(b"\n")]:
                 for path in _paths(raw if len(raw) < _PART else read_file(own) or b""):
@@ -241,13 +239,13 @@ def _paths(raw: bytes) -> set[str]:
     if b"\\" not in raw:
         return {part[: part.find(b'"')].decode("utf-8", "surrogateescape") for part in parts}
     found = [match[0] for part in parts if (match := _STRING.match(b'"' + part))]
-    return {loads(path.decode("utf-8", "surrogateescape")) for path in found}
+    return {load_line(path.decode("utf-8", "surrogateescape")) for path in found}
 
 
-def _was(task: Task, place: Place) -> bool:
+def _was(task: Task, place: ItemPlace) -> bool:
     """Whether this task was made of the item; what was withdrawn before it ran, or dismissed, may be noted anew."""
     item, shown = task.item, task.tag
-    if item is None or item.kind != place.kind or sync.wanted(task) == sync.GONE:
+    if item is None or item.kind != place.kind or sync.wanted_stage(task) == sync.DISMISSED:
         return False
     is_plain = place.stage == "needs" and place.on_tags_line  # before the first run that withdraws the approval
     if not task.runs and (task.status is not None or is_plain):
@@ -257,10 +255,10 @@ def _was(task: Task, place: Place) -> bool:
     return item.origin == place.path and item.digest == place.digest
 
 
-def in_order(found: Iterable[Place], states: dict[str, Task], config: Config) -> list[Place]:
+def items_in_order(found: Iterable[ItemPlace], states: dict[str, Task], config: Config) -> list[ItemPlace]:
     """As they would be started: weight, the route's priority, when they were approved, path."""
 
-    def rank(one: Place) -> tuple[object, ...]:
+    def rank(one: ItemPlace) -> tuple[object, ...]:
         task = states.get(one.task)
         route = config.route(one.kind)
         approved = (task.queued_at or task.created or "") if task else "~"

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from overhand.documents import request as requests
-from overhand.documents import tags
+from overhand.documents import Request, item_digest, render_request, scan_tags, tag_comment
 from overhand.errors import NotFound, storage_failed
-from overhand.system.edits import edit
-from overhand.system.files import random_text, read_file
+from overhand.system import edit_file, random_text, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.record.store import LockedTask
-    from overhand.record.task import Item, Task
-    from overhand.system.edits import Patch
+    from overhand.record import Item, LockedTask, Task
+    from overhand.system import Patch
 
 _MOST = 1000  # files of one name
 
@@ -28,7 +25,7 @@ def item_of(task: Task) -> Item:
     return task.item
 
 
-def names(path: str) -> Iterator[str]:
+def free_names(path: str) -> Iterator[str]:
     """The path, and what it is called where that is taken: `X.md`, `X_2.md`, …"""
     yield path
     base = path.removesuffix(".md")
@@ -39,19 +36,19 @@ def put(locked: LockedTask) -> str:
     """Make the request's file, never over another one; where it is now, relative to the project."""
     task, root = locked.task, locked.store.root
     item = item_of(task)
-    mark = tags.comment(locked.task_id).encode()
-    for path in names(item.path):
+    mark = tag_comment(locked.task_id).encode()
+    for path in free_names(item.path):
         target = f"{root}/{path}"
         if os.path.lexists(target):
             if mark in (read_file(target) or b""):
                 return path  # made by a process that was killed before it recorded that
             continue
-        if make(target, document(task)):
+        if create_file(target, document(task)):
             return path
     raise NotFound(f"There are too many files like {item.path}.", "Move some of them.")
 
 
-def make(target: str, text: str) -> bool:
+def create_file(target: str, text: str) -> bool:
     """A whole file appears under its name, or none; False if the name was taken meanwhile."""
     spare = f"{os.path.dirname(target)}/.{os.path.basename(target)}.{os.getpid()}-{random_text(4)}.tmp"
     try:
@@ -77,9 +74,9 @@ def make(target: str, text: str) -> bool:
 def document(task: Task) -> str:
     """The request as the record tells it."""
     item = item_of(task)
-    tag = f"#{item.stage}-{item.kind} {tags.comment(task.id)}"
-    return requests.render(
-        requests.Request(
+    tag = f"#{item.stage}-{item.kind} {tag_comment(task.id)}"
+    return render_request(
+        Request(
             kind=item.kind,
             title=task.title,
             what=item.line,
@@ -99,8 +96,8 @@ def mention(locked: LockedTask, path: str) -> None:
     shown = f"([{os.path.basename(path).removesuffix('.md')}]({target}))".encode()
 
     def change(raw: bytes) -> Patch | None:
-        named = [tag for tag in tags.scan(raw) if (tag.name, tag.task) == (f"#{item.was}-{item.kind}", item.again)]
-        found = [tag for tag in named if tags.digest(raw, tag) == item.digest]
+        named = [tag for tag in scan_tags(raw) if (tag.name, tag.task) == (f"#{item.was}-{item.kind}", item.again)]
+        found = [tag for tag in named if item_digest(raw, tag) == item.digest]
         if len(found) != 1:
             if shown in raw:
                 return None  # written by a process that was killed before it recorded that
@@ -110,4 +107,4 @@ def mention(locked: LockedTask, path: str) -> None:
         (tag,) = found
         return tag.start, tag.span_end, b"`" + tag.name.encode() + b"` " + shown
 
-    edit(f"{locked.store.root}/{origin}", change)
+    edit_file(f"{locked.store.root}/{origin}", change)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from overhand.record.events import Judged, Notice, Requeued, StageSet
-from overhand.system import machine
+from overhand.record import Judged, Notice, Requeued, StageSet
+from overhand.system import epoch_of, now_stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.documents.returns import Return
-    from overhand.record.events import Event
-    from overhand.record.task import Run, Task
+    from overhand.documents import Return
+    from overhand.record import Event, Run, Task
 
 ATTEMPTS = 3
 BACKOFF = (5.0, 60.0)  # seconds before the second and the third attempt
 _DIED = ("lost", "killed")  # not ended by Overhand, nor by itself
 
 
-def events(task: Task, judged: Judged, ended: Run, returned: Return | None) -> list[Event]:
+def recovery_events(task: Task, judged: Judged, ended: Run, returned: Return | None) -> list[Event]:
     """What to record with the verdict: the next attempt, or why there is none."""
     item, status = task.item, judged.status
     if item is None or item.how == "outside" or status in ("completed", "cancelled"):
@@ -49,16 +48,16 @@ def _notice(task: Task, why: str, stage: str = "needs") -> Notice:
     return Notice(text=f"Its item is at #{stage}-{task.kind} again: {why}.")
 
 
-def not_before(task: Task) -> float:
+def retry_not_before(task: Task) -> float:
     """When the next attempt may start, in seconds since 1970; a restart does not shorten it."""
     if not task.requeued or not task.queued_at:
         return 0.0
-    return machine.epoch(task.queued_at) + BACKOFF[min(task.requeued, len(BACKOFF)) - 1]
+    return epoch_of(task.queued_at) + BACKOFF[min(task.requeued, len(BACKOFF)) - 1]
 
 
-def told(task: Task) -> str:
-    at = not_before(task)
-    stamp = machine.now()[:11] + "00:00:00Z"
-    hours = int(at - machine.epoch(stamp)) % 86400
+def why_it_waits(task: Task) -> str:
+    at = retry_not_before(task)
+    stamp = now_stamp()[:11] + "00:00:00Z"
+    hours = int(at - epoch_of(stamp)) % 86400
     when = f"{hours // 3600:02}:{hours // 60 % 60:02}:{hours % 60:02} UTC"
     return f"attempt {task.requeued + 1} of {ATTEMPTS}, not before {when}"

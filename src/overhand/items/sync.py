@@ -10,33 +10,38 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from overhand.documents import appendix, tags
-from overhand.documents.lists import FileNote
+from overhand.documents import (
+    TAG_STAGES,
+    FileNote,
+    add_recovery,
+    item_digest,
+    kind_of_tag,
+    patch_swapping_tag,
+    put_response,
+    scan_tags,
+    stage_of_tag,
+)
 from overhand.errors import Busy, NotFound, OverhandError, Refused
 from overhand.items import find, promote
 from overhand.items.promote import item_of
-from overhand.record.events import ABSENT, Accepted, Judged, Notice, RunNeverBegan, StageSet, TagWritten
-from overhand.system import machine
-from overhand.system.edits import edit, together
-from overhand.system.files import read_file
+from overhand.record import ABSENT, Accepted, Judged, Notice, RunNeverBegan, StageSet, TagWritten
+from overhand.system import edit_file, epoch_of, merge_patches, now_stamp, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from overhand.documents.tags import Tag
-    from overhand.record.events import Event
-    from overhand.record.store import LockedTask, Store
-    from overhand.record.task import By, ShownTag, Task
-    from overhand.system.edits import Patch
+    from overhand.documents import Tag
+    from overhand.record import By, Event, LockedTask, ShownTag, Store, Task
+    from overhand.system import Patch
     from overhand.words import Status
 
 _REPAIRS = 5  # an hour: an editor that keeps writing its old text is not fought forever
 _HOUR = 3600.0
-GONE = "dismissed"  # the stage of an item whose tag is taken away
+DISMISSED = "dismissed"  # the stage of an item whose tag is taken away
 _RANK = {"needs": 0, "done": 0, "claimed": 0, "next": 1, "delegated": 2}  # how much a tag allows
 
 
-def wanted(task: Task) -> str:
+def wanted_stage(task: Task) -> str:
     """The stage that the record gives the item."""
     if task.staged:
         return str(task.staged.stage)
@@ -47,21 +52,21 @@ def wanted(task: Task) -> str:
     return task.item.stage if task.item else "needs"
 
 
-def owes(task: Task) -> bool:
+def is_tag_behind(task: Task) -> bool:
     """Whether the log says that the tag, or what the file tells of the last run, is not yet as it should be."""
     if task.item is None or task.tag is None:
         return task.item is not None and task.status is None
-    return (task.tag.stage, task.tag.run) != (wanted(task), outcome(task))
+    return (task.tag.stage, task.tag.run) != (wanted_stage(task), outcome(task))
 
 
-def show(store: Store, by: By, task_id: str) -> Task:
+def sync_tag(store: Store, by: By, task_id: str) -> Task:
     """Bring the tag in line with the record, once or again."""
     with store.lock(task_id, by) as locked:
-        bring(locked)
+        sync_locked_tag(locked)
         return locked.task
 
 
-def bring(locked: LockedTask) -> None:
+def sync_locked_tag(locked: LockedTask) -> None:
     """The same, under a lock that the caller holds."""
     task = locked.task
     if task.item is None or (task.tag is None and task.status is not None):
@@ -90,7 +95,7 @@ def _first(locked: LockedTask) -> None:
             made = promote.put(locked)
             promote.mention(locked, made)
         path = made or item.path
-        raw = edit(f"{locked.store.root}/{path}", lambda raw: _approved(raw, locked.task_id, task))
+        raw = edit_file(f"{locked.store.root}/{path}", lambda raw: _approved(raw, locked.task_id, task))
     except Busy:
         raise
     except OverhandError as error:
@@ -99,7 +104,7 @@ def _first(locked: LockedTask) -> None:
         if made:
             _follow(locked)  # the request stays, not approved
         return
-    now = next(tags.stage(tag.name) for tag in tags.scan(raw) if tag.task == locked.task_id)
+    now = next(stage_of_tag(tag.name) for tag in scan_tags(raw) if tag.task == locked.task_id)
     events: list[Event] = [TagWritten(stage=now, path=path)]
     if now == item.stage == "delegated" and item.mode != "interactive":
         events.append(Accepted())
@@ -111,22 +116,22 @@ def _first(locked: LockedTask) -> None:
 def _approved(raw: bytes, task_id: str, task: Task) -> Patch | None:
     """The tag with its new stage and id, unless it has them already."""
     item = item_of(task)
-    found = tags.scan(raw)
+    found = scan_tags(raw)
     if any(tag.task == task_id for tag in found):
         return None
-    same = [tag for tag in found if is_same(raw, tag, task) and tags.stage(tag.name) == item.was]
+    same = [tag for tag in found if is_same(raw, tag, task) and stage_of_tag(tag.name) == item.was]
     if len(same) != 1:
         what = "is no longer as it was" if not same else f"stands there {len(same)} times"
         raise NotFound(f"{item.path}#{item.kind} {what}: {item.line[:80]!r}.", "Look again: overhand item list")
-    return tags.swapped(raw, same[0], f"#{item.stage}-{item.kind}", task_id)
+    return patch_swapping_tag(raw, same[0], f"#{item.stage}-{item.kind}", task_id)
 
 
 def is_same(raw: bytes, tag: Tag, task: Task) -> bool:
     """Whether this tag, which has no id or that of the task before, is the item that was approved."""
     item = task.item
-    if item is None or tags.kind(tag.name) != item.kind or tag.task != item.again:
+    if item is None or kind_of_tag(tag.name) != item.kind or tag.task != item.again:
         return False
-    return tag.on_tags_line if item.origin else tags.digest(raw, tag) == item.digest
+    return tag.on_tags_line if item.origin else item_digest(raw, tag) == item.digest
 
 
 def shown_of(task: Task) -> ShownTag:
@@ -153,7 +158,7 @@ def _follow(locked: LockedTask) -> None:
 
 
 def _own_tag(raw: bytes, locked: LockedTask, path: str) -> Tag:
-    for tag in tags.scan(raw):
+    for tag in scan_tags(raw):
         if tag.task == locked.task_id:
             return tag
     raise NotFound(f"The tag of task {locked.task_id} is not in {path}.")
@@ -161,42 +166,42 @@ def _own_tag(raw: bytes, locked: LockedTask, path: str) -> Tag:
 
 def _write(locked: LockedTask, path: str) -> None:
     task = locked.task
-    shown, want = shown_of(task), wanted(task)
+    shown, want = shown_of(task), wanted_stage(task)
     seen: list[tuple[str, bool]] = []
 
     def change(raw: bytes) -> Patch | None:
         tag = _own_tag(raw, locked, path)
-        now = tags.stage(tag.name)
-        is_foreign = now not in (shown.stage, want) and not owes(task)
+        now = stage_of_tag(tag.name)
+        is_foreign = now not in (shown.stage, want) and not is_tag_behind(task)
         seen.append((now, is_foreign))
         if _tag_wins(task, now) or (is_foreign and _gives_up(task)):
             return None
-        return together(raw, *_patches(raw, tag, locked, path, again=is_foreign))
+        return merge_patches(raw, *_patches(raw, tag, locked, path, again=is_foreign))
 
-    edit(f"{locked.store.root}/{path}", change)
+    edit_file(f"{locked.store.root}/{path}", change)
     now, is_foreign = seen[-1]
     if _tag_wins(task, now):
         _give_way(locked, now, path)
     elif is_foreign and _gives_up(task):
         _say(locked, f"The tag in {path} is changed again and again; it is left as it is. The record says {want}.")
-    elif is_foreign or owes(task) or path != shown.path:
+    elif is_foreign or is_tag_behind(task) or path != shown.path:
         _note(locked, path, repair=is_foreign)
 
 
 def _patches(raw: bytes, tag: Tag, locked: LockedTask, path: str, *, again: bool) -> Iterator[Patch | None]:
     """The swap, and what the file must tell of the last run."""
-    task, kind = locked.task, tags.kind(tag.name)
-    want, shown = wanted(task), task.tag
-    if want == GONE:
-        yield removal(raw, tag)
+    task, kind = locked.task, kind_of_tag(tag.name)
+    want, shown = wanted_stage(task), task.tag
+    if want == DISMISSED:
+        yield tag_removal(raw, tag)
         return
-    if tags.stage(tag.name) != want or tag.task != locked.task_id:
-        yield tags.swapped(raw, tag, f"#{want}-{kind}", locked.task_id)
+    if stage_of_tag(tag.name) != want or tag.task != locked.task_id:
+        yield patch_swapping_tag(raw, tag, f"#{want}-{kind}", locked.task_id)
     if again or shown is None or shown.run != outcome(task):
         yield section(locked.store, task, want, path, raw)
 
 
-def removal(raw: bytes, tag: Tag) -> Patch:
+def tag_removal(raw: bytes, tag: Tag) -> Patch:
     """The tag taken away, with its id and the blank before it."""
     start = tag.start
     while start > tag.on.start and raw[start - 1 : start] in (b" ", b"\t"):
@@ -211,7 +216,7 @@ def _waits(task: Task) -> bool:
 
 def _tag_wins(task: Task, now: str) -> bool:
     """Whether the tag wins: before the first run, where it allows less than the record."""
-    shown, want = task.tag, wanted(task)
+    shown, want = task.tag, wanted_stage(task)
     if not _waits(task) or now == want or (now == "claimed" and shown and shown.claiming):
         return False
     return _RANK.get(now, 0) < _RANK[want]
@@ -234,33 +239,33 @@ def _give_way(locked: LockedTask, now: str, path: str = "") -> None:
 
 def _gives_up(task: Task) -> bool:
     shown = task.tag
-    since = machine.epoch(machine.now()) - _HOUR
-    return shown is not None and sum(machine.epoch(t) > since for t in shown.repairs) >= _REPAIRS
+    since = epoch_of(now_stamp()) - _HOUR
+    return shown is not None and sum(epoch_of(t) > since for t in shown.repairs) >= _REPAIRS
 
 
 def _lost(locked: LockedTask) -> None:
     """The id stands nowhere: before the first run that withdraws the approval, later the tag is repaired or dropped."""
     task = locked.task
     shown = shown_of(task)
-    if wanted(task) == GONE:
+    if wanted_stage(task) == DISMISSED:
         _note(locked, shown.path)
         return
     if _waits(task):
         summary = f"The tag of this task is gone from {shown.path}: the approval is withdrawn."
         locked.append(_judged("cancelled", summary), _tagged(task, shown.path, "needs"), sync=True)
         return
-    giving_up = not owes(task) and _gives_up(task)
+    giving_up = not is_tag_behind(task) and _gives_up(task)
     first = task.but(item=item_of(task).replace(again=""))  # an older version of the file, without any id, may be back
 
     def change(raw: bytes) -> Patch | None:
-        same = [t for t in tags.scan(raw) if tags.stage(t.name) and not t.task and is_same(raw, t, first)]
+        same = [t for t in scan_tags(raw) if stage_of_tag(t.name) and not t.task and is_same(raw, t, first)]
         if len(same) != 1 or giving_up:
             raise NotFound("")
-        return together(raw, *_patches(raw, same[0], locked, shown.path, again=True))
+        return merge_patches(raw, *_patches(raw, same[0], locked, shown.path, again=True))
 
     try:
-        edit(f"{locked.store.root}/{shown.path}", change)
-        _note(locked, shown.path, repair=not owes(task))
+        edit_file(f"{locked.store.root}/{shown.path}", change)
+        _note(locked, shown.path, repair=not is_tag_behind(task))
     except NotFound:
         _leave(locked, f"The tag of this task is gone from {shown.path}.")
 
@@ -270,7 +275,7 @@ def _leave(locked: LockedTask, why: str) -> None:
     task = locked.task
     if task.tag is None:
         locked.append(_judged("rejected", why), sync=True)
-    elif owes(task):
+    elif is_tag_behind(task):
         locked.append(_tagged(task, task.tag.path))
     _say(locked, why)
 
@@ -278,13 +283,13 @@ def _leave(locked: LockedTask, why: str) -> None:
 # claiming
 
 
-def take(locked: LockedTask, run_id: str) -> bool:
+def claim_tag(locked: LockedTask, run_id: str) -> bool:
     """The claim's swap, after the run is recorded and before it starts; if it fails, the run never began."""
     task = locked.task
     item, shown = task.item, task.tag
     if item is None or shown is None:
         return item is None
-    allowed = {item.stage, "claimed"} if len(task.runs) == 1 else set(tags.STAGES)
+    allowed = {item.stage, "claimed"} if len(task.runs) == 1 else set(TAG_STAGES)
     try:
         path = _claim(locked, shown.path, allowed)
     except Busy:
@@ -296,7 +301,7 @@ def take(locked: LockedTask, run_id: str) -> bool:
             return True
         why = f"{error.message} It was not started. {error.hint}".strip()
         locked.append(RunNeverBegan(run=run_id), _judged("rejected", why), sync=True)
-        bring(locked)
+        sync_locked_tag(locked)
         return False
     _note(locked, path)
     return True
@@ -305,13 +310,13 @@ def take(locked: LockedTask, run_id: str) -> bool:
 def _claim(locked: LockedTask, path: str, allowed: set[str]) -> str:
     def change(raw: bytes) -> Patch | None:
         tag = _own_tag(raw, locked, path)
-        now = tags.stage(tag.name)
+        now = stage_of_tag(tag.name)
         if now not in allowed:
             raise Refused(f"The tag in {path} says {tag.name}.", "Approve it again: overhand item approve --again ITEM")
-        return None if now == "claimed" else tags.swapped(raw, tag, f"#claimed-{tags.kind(tag.name)}")
+        return None if now == "claimed" else patch_swapping_tag(raw, tag, f"#claimed-{kind_of_tag(tag.name)}")
 
     try:
-        edit(f"{locked.store.root}/{path}", change)
+        edit_file(f"{locked.store.root}/{path}", change)
     except NotFound:
         moved = next((p for p in whereabouts(locked.store, locked.task_id) if p != path), None)
         if moved is None:
@@ -324,7 +329,7 @@ def _claim(locked: LockedTask, path: str, allowed: set[str]) -> str:
 
 
 def _tagged(task: Task, path: str, stage: str = "", *, repair: bool = False) -> TagWritten:
-    return TagWritten(stage=stage or wanted(task), path=path, run=outcome(task), repair=repair or ABSENT)
+    return TagWritten(stage=stage or wanted_stage(task), path=path, run=outcome(task), repair=repair or ABSENT)
 
 
 def _note(locked: LockedTask, path: str, *, repair: bool = False) -> None:
@@ -348,7 +353,7 @@ def whereabouts(store: Store, task_id: str) -> Iterator[str]:
     needle = f"overhand:{task_id}"
     for path in documents(store.root, find.holding(store.root, needle)):
         raw = read_file(f"{store.root}/{path}") or b""
-        if needle.encode() in raw and any(tag.task == task_id for tag in tags.scan(raw)):
+        if needle.encode() in raw and any(tag.task == task_id for tag in scan_tags(raw)):
             yield path
 
 
@@ -386,7 +391,7 @@ def section(store: Store, task: Task, stage: str, path: str, raw: bytes) -> Patc
     if stage == "done" and task.status == "completed":
         told = f"completed, {_VERIFIED.get(task.verified, task.verified)}"
         files, link = _result(store, task, path)
-        return appendix.response(raw, key, told, task.summary, files, link)
+        return put_response(raw, key, told, task.summary, files, link)
     run = task.run(key)
     date = ((run.ended if run else task.judged) or "").replace("T", " ")[:19]
     said = " ".join(task.summary.split())[:300]
@@ -394,7 +399,7 @@ def section(store: Store, task: Task, stage: str, path: str, raw: bytes) -> Patc
     reason = f"{how}. {said}" if said else f"{how}."
     if run and said.startswith(f"The run ended ({run.cause})"):
         reason = said  # without a return, the summary says just that
-    return appendix.recovery(raw, date, reason, key, f"Put back to #{stage}-{task.kind}")
+    return add_recovery(raw, date, reason, key, f"Put back to #{stage}-{task.kind}")
 
 
 def _result(store: Store, task: Task, path: str) -> tuple[list[FileNote], str]:

@@ -10,12 +10,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import OverhandError
-from overhand.system import lock, machine
-from overhand.system.files import read_file, write_file
+from overhand.system import Lock, epoch_of, is_held, now_stamp, read_file, write_file
 
 if TYPE_CHECKING:
-    from overhand.record.store import Store
-    from overhand.record.task import Run, Task
+    from overhand.record import Run, Store, Task
 
 MARGIN = 5.0  # seconds: a change is noticed a little later than it was made
 
@@ -32,7 +30,7 @@ def _change(
     store: Store, known: float | None = None, park: dict[str, Any] | None = None, keep: set[str] | None = None
 ) -> None:
     store.ensure()
-    with lock.Lock(f"{store.own}/sightings.lock", "The list of tags that wait"):
+    with Lock(f"{store.own}/sightings.lock", "The list of tags that wait"):
         found = _load(store)
         waiting = dict(found.get("waiting") or {})
         if keep is not None:
@@ -42,30 +40,30 @@ def _change(
         write_file(f"{store.own}/sightings", json.dumps(seen))
 
 
-def known(store: Store) -> float:
+def tags_known_at(store: Store) -> float:
     """When every tag of the project was last looked at; 0 if that is unknown."""
     at = _load(store).get("known", 0.0)
     return float(at) if isinstance(at, int | float) else 0.0
 
 
-def remember(store: Store, at: float) -> None:
+def remember_tags(store: Store, at: float) -> None:
     """Every tag that was there at this time is recorded, or waits."""
     _change(store, known=at)
 
 
-def waiting(store: Store) -> dict[str, dict[str, Any]]:
+def unrecorded_tags(store: Store) -> dict[str, dict[str, Any]]:
     """Unrecorded tags that wait for a person: by item, since when and why."""
     found = _load(store).get("waiting") or {}
     return {str(key): dict(why) for key, why in found.items() if isinstance(why, dict)}
 
 
 def park(store: Store, key: str, why: str) -> None:
-    _change(store, park={key: {"since": machine.now(), "why": why}})
+    _change(store, park={key: {"since": now_stamp(), "why": why}})
 
 
 def forget(store: Store, key: str) -> None:
     """It is recorded, or gone."""
-    if key in (there := waiting(store)):
+    if key in (there := unrecorded_tags(store)):
         _change(store, keep={*there} - {key})
 
 
@@ -75,11 +73,11 @@ def alive_since(store: Store, at: float, until: float | None, margin: float) -> 
         (task, run)
         for task in store.tasks()
         for run in task.runs
-        if (until is None or machine.epoch(run.created) <= until)
+        if (until is None or epoch_of(run.created) <= until)
         and (
             run.ended is None
-            or machine.epoch(run.ended) >= at - margin
+            or epoch_of(run.ended) >= at - margin
             # a leftover process keeps the run's shim alive, which holds this lock
-            or (run.leftovers and lock.is_held(f"{store.run_folder(task.id, run.id)}/life"))
+            or (run.leftovers and is_held(f"{store.run_folder(task.id, run.id)}/life"))
         )
     ]

@@ -7,8 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput, NotAllowed, NotFound, TimedOut
-from overhand.verbs import Session
-from overhand.verbs.table import VERBS
+from overhand.verbs import VERBS, Session
 from overhand.words import option_duration
 
 if TYPE_CHECKING:
@@ -105,29 +104,28 @@ def _accepted(made: Payload) -> Payload:
 
 def _plan_run(service: Service, session: Session, given: Given) -> Payload:
     """As the verb does it, but without a person to ask: what needs trust is refused."""
-    from overhand.verbs import plan_run
-    from overhand.verbs.plan import Source, source
+    from overhand.verbs import PlanSource, accept_plan, find_plan, plan_dry_run, plan_receipt, plan_source
 
     again, wait = given.pop("again", None), given.pop("wait", False)
     if again is not None:
-        return _plan_result(service, session, plan_run.find(session, str(again)))
+        return _plan_result(service, session, find_plan(session, str(again)))
     text, file = given.pop("plan", None), given.pop("file", None)
     if (text is None) == (file is None):
         raise BadInput("plan_run: give either `plan`, its text, or `file`, its path.", "One of them, not both.")
     if text is not None:
-        taken = Source("the plan", "", text.encode("utf-8", "replace"))
+        taken = PlanSource("the plan", "", text.encode("utf-8", "replace"))
     else:
-        taken = source(os.path.join(session.root, file))
+        taken = plan_source(os.path.join(session.root, file))
     if "max_parallel" in given:
         given["max_parallel"] = str(given["max_parallel"])
     if given.pop("dry_run", False):
         shown = ("task", "strategy", "merge", "on_failure", "limits", "waves", "commands", "warnings")
-        found = _some(plan_run.dry(session, taken, **given), shown)
+        found = _some(plan_dry_run(session, taken, **given), shown)
         return {**found, "next": "Nothing was run. Without dry_run it is."}
-    task, plan, warnings = plan_run.accept(session, taken, **given)
+    task, plan, warnings = accept_plan(session, taken, **given)
     if wait:
         return _plan_result(service, session, task.id)
-    made = plan_run.receipt(session, task, plan, warnings)
+    made = plan_receipt(session, task, plan, warnings)
     keys = (*_BRIEF[:4], "state", "nodes", "strategy", "timeout", "budget", "warnings", "folder")
     more = f"Plan {made['handle']} is accepted (nodes: {made['nodes']}); it goes on without you."
     return {**_some(made, keys), "nodes": [], "next": f"{more} Wait for it: plan_run with again: {made['handle']}."}
@@ -135,11 +133,11 @@ def _plan_run(service: Service, session: Session, given: Given) -> Payload:
 
 def _plan_result(service: Service, session: Session, task_id: str) -> Payload:
     """A plan and its nodes, judged or at the end of our time; a node's question comes first."""
-    from overhand.verbs import plan_run
+    from overhand.verbs import plan_rows, wait_for_plan
 
-    over = plan_run.wait_until(session, task_id, time.monotonic() + service.limit)
+    over = wait_for_plan(session, task_id, time.monotonic() + service.limit)
     keys = ("node", "agent", "state", "status", "verified", "attempt", "seconds", "tokens", "handle", "question", "why")
-    nodes = plan_run.seen(session, task_id)["nodes"]
+    nodes = plan_rows(session, task_id)["nodes"]
     rows = [{key: row[key] for key in keys if row[key] not in (None, "", 0)} for row in nodes]
     shown = _verb("show", session, id=task_id)
     told = _judged(shown, "plan_run") if over else _not_yet([shown], "plan_run")
@@ -149,7 +147,7 @@ def _plan_result(service: Service, session: Session, task_id: str) -> Payload:
 
 
 def _status(service: Service, session: Session, _given: Given) -> Payload:
-    from overhand.verbs.status import Headline
+    from overhand.verbs import Headline
 
     service.headline = service.headline or Headline(session)
     found = service.headline.payload()
@@ -215,10 +213,10 @@ def _agents(_service: Service, session: Session, given: Given) -> Payload:
 
 
 def _handoff(_service: Service, session: Session, _given: Given) -> Payload:
-    from overhand.verbs.finish_run import handoff
+    from overhand.verbs import handoff_of_caller
 
     told = "Do it, mark its steps with step, ask what you cannot know, then return with finish."
-    return {**handoff(session).payload, "next": told}
+    return {**handoff_of_caller(session).payload, "next": told}
 
 
 def _step(_service: Service, session: Session, given: Given) -> Payload:
@@ -264,9 +262,9 @@ def _finish(_service: Service, session: Session, given: Given) -> Payload:
 def _permit(_service: Service, session: Session, given: Given) -> Payload:
     """Block until a person has decided; a run that waits too long is parked, as with any question."""
     from overhand.mcp.door import prompts_of
-    from overhand.policy.caller import caller
+    from overhand.policy import find_caller
 
-    client = caller(session.store)
+    client = find_caller(session.store)
     permit = prompts_of(session.store, client)
     if permit is None:
         raise BadInput("This run's program has no permission prompt.", "Use the tools that are listed.")

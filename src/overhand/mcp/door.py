@@ -16,10 +16,10 @@ from overhand.errors import BadInput
 from overhand.mcp.tools import FOR_HOSTS, FOR_RUNS, PERMIT
 
 if TYPE_CHECKING:
-    from overhand.agents.driver import Permit
+    from overhand.agents import Permit
     from overhand.mcp.tools import Tool
-    from overhand.policy.caller import Caller
-    from overhand.record.store import Store
+    from overhand.policy import Caller
+    from overhand.record import Store
     from overhand.verbs import Session
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # any other handshake is for the SDK
@@ -52,9 +52,9 @@ class Service:
 
 def serve(session: Session) -> NoReturn:
     """Serve until the client disconnects, then exit without waiting for threads."""
-    from overhand.policy.caller import caller
+    from overhand.policy import find_caller
 
-    client = caller(session.store)
+    client = find_caller(session.store)
     inside = not client.is_person
     limit = _limit(RUN_LIMIT if inside else HOST_LIMIT)
     service = Service(session.root, inside=inside, limit=limit, prompts=prompts_of(session.store, client) is not None)

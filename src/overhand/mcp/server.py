@@ -16,7 +16,7 @@ from overhand import __version__
 from overhand.errors import BadInput, OverhandError, storage_failed
 from overhand.mcp import calls
 from overhand.mcp.door import listed
-from overhand.system.jsonline import shown
+from overhand.system import dump_spaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,8 +112,8 @@ async def _in_thread(
 def _result(found: dict[str, Any]) -> CallToolResult:
     """The result twice, as the protocol wants it: typed, and as text for clients that show nothing else."""
     if "next" not in found:
-        return CallToolResult(content=[TextContent(type="text", text=shown(found))])
-    text = f"{found['next']}\n\n{shown({key: value for key, value in found.items() if key != 'next'})}"
+        return CallToolResult(content=[TextContent(type="text", text=dump_spaced(found))])
+    text = f"{found['next']}\n\n{dump_spaced({key: value for key, value in found.items() if key != 'next'})}"
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=found)
 
 
@@ -122,5 +122,7 @@ def _failed(error: OverhandError) -> CallToolResult:
     text = f"{error.message} {error.hint}".strip()
     told = {"next": error.hint, **error.as_json()}  # some clients validate refusals against the tool's schema too
     return CallToolResult(
-        content=[TextContent(type="text", text=f"{text}\n\n{shown(told)}")], structured_content=told, is_error=True
+        content=[TextContent(type="text", text=f"{text}\n\n{dump_spaced(told)}")],
+        structured_content=told,
+        is_error=True,
     )

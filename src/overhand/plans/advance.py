@@ -27,8 +27,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from overhand.plans import commands, progress, transitions
-from overhand.plans.commands import pending
-from overhand.plans.progress import Command, Event, Limits, NodeState, State
+from overhand.plans.progress import Command, Limits, NodeState, PlanEvent, PlanState
 from overhand.plans.writers import parts_of
 
 if TYPE_CHECKING:
@@ -36,14 +35,13 @@ if TYPE_CHECKING:
 
     from overhand.plans.model import Plan
 
-__all__ = ["advance", "new_state", "pending"]
 
 _NO_LIMITS = Limits()
 
 
-def new_state(plan: Plan, limits: Limits = _NO_LIMITS) -> State:
+def new_plan_state(plan: Plan, limits: Limits = _NO_LIMITS) -> PlanState:
     """A plan of which nothing has happened yet; it was checked: its dependencies exist and have no cycle."""
-    state = State(plan, limits)
+    state = PlanState(plan, limits)
     specs = sorted(plan.nodes.values(), key=lambda spec: spec.priority)
     for rank, spec in enumerate(specs):
         node = NodeState(spec, rank, tuple(map(parts_of, spec.writes)), agent=spec.agent, missing=len(spec.needs))
@@ -58,7 +56,7 @@ def new_state(plan: Plan, limits: Limits = _NO_LIMITS) -> State:
     return state
 
 
-def advance(plan: Plan, state: State, event: Event) -> list[Command]:  # noqa: ARG001 -- the state knows its plan
+def advance_plan(plan: Plan, state: PlanState, event: PlanEvent) -> list[Command]:  # noqa: ARG001 -- the state knows its plan
     """What to do now that this has happened; the state is updated."""
     todo: list[Command] = []
     node = state.nodes.get(event.node)
@@ -72,7 +70,7 @@ def advance(plan: Plan, state: State, event: Event) -> list[Command]:  # noqa: A
 # events of nodes
 
 
-def _found(state: State, node: NodeState, event: Event, _: list[Command]) -> None:
+def _found(state: PlanState, node: NodeState, event: PlanEvent, _: list[Command]) -> None:
     """Its next start is this attempt, which was made already; what led there is lost, and its retries stay used up."""
     if state.phase != progress.NEW or event.attempt < 1:
         return
@@ -83,12 +81,12 @@ def _found(state: State, node: NodeState, event: Event, _: list[Command]) -> Non
     node.attempt = max(node.attempt, before)
 
 
-def _started(_: State, node: NodeState, event: Event, __: list[Command]) -> None:
+def _started(_: PlanState, node: NodeState, event: PlanEvent, __: list[Command]) -> None:
     if node.state == progress.STARTING and event.attempt == node.attempt:
         node.state = progress.RUNNING
 
 
-def _waiting(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
+def _waiting(state: PlanState, node: NodeState, event: PlanEvent, todo: list[Command]) -> None:
     if event.attempt == node.attempt and node.state in (progress.STARTING, progress.RUNNING):
         node.state = progress.WAITING
         if state.plan.strategy != "sequential":
@@ -97,7 +95,7 @@ def _waiting(state: State, node: NodeState, event: Event, todo: list[Command]) -
             _settle(state, todo)
 
 
-def _resumed(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
+def _resumed(state: PlanState, node: NodeState, event: PlanEvent, todo: list[Command]) -> None:
     if node.state == progress.WAITING and event.attempt == node.attempt:
         node.state = progress.RUNNING
         if not node.slot:
@@ -110,13 +108,13 @@ def _resumed(state: State, node: NodeState, event: Event, todo: list[Command]) -
             _settle(state, todo)
 
 
-def _usage(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
+def _usage(state: PlanState, node: NodeState, event: PlanEvent, todo: list[Command]) -> None:
     if event.attempt == node.attempt and node.attempt and state.phase != progress.FINISHED:
         transitions.spend(state, node, event.facts.get("tokens", 0))
         _watch_budget(state, todo)
 
 
-def _ended(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
+def _ended(state: PlanState, node: NodeState, event: PlanEvent, todo: list[Command]) -> None:
     facts = event.facts
     if node.state == progress.HELD and event.attempt == node.attempt + 1:  # a person did not approve it
         node.attempt += 1  # the next Notice is another one
@@ -140,7 +138,7 @@ def _ended(state: State, node: NodeState, event: Event, todo: list[Command]) -> 
     return _watch_budget(state, todo) if state.budget else None
 
 
-def _verified(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
+def _verified(state: PlanState, node: NodeState, event: PlanEvent, todo: list[Command]) -> None:
     if node.state != progress.VERIFYING or event.attempt != node.attempt:
         return None
     facts = event.facts
@@ -166,7 +164,7 @@ def _verified(state: State, node: NodeState, event: Event, todo: list[Command]) 
     return _settle(state, todo) if state.ready or not state.live else None
 
 
-def _stopped(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
+def _stopped(state: PlanState, node: NodeState, event: PlanEvent, todo: list[Command]) -> None:
     if node.state != progress.STOPPING or event.attempt != node.attempt:
         return
     if "tokens" in event.facts:
@@ -181,7 +179,7 @@ def _stopped(state: State, node: NodeState, event: Event, todo: list[Command]) -
     _settle(state, todo)
 
 
-_OF_NODES: dict[str, Callable[[State, NodeState, Event, list[Command]], None]] = {
+_OF_NODES: dict[str, Callable[[PlanState, NodeState, PlanEvent, list[Command]], None]] = {
     "Found": _found,
     "Started": _started,
     "Waiting": _waiting,
@@ -197,7 +195,7 @@ _OF_NODES: dict[str, Callable[[State, NodeState, Event, list[Command]], None]] =
 # events of the plan
 
 
-def _plan_started(state: State, event: Event, todo: list[Command]) -> None:
+def _plan_started(state: PlanState, event: PlanEvent, todo: list[Command]) -> None:
     again = state.phase == progress.FINISHED and state.status != "completed"
     if event.attempt != state.run + 1 or not (again or state.phase == progress.NEW):
         return None
@@ -223,14 +221,14 @@ def _plan_started(state: State, event: Event, todo: list[Command]) -> None:
     return _settle(state, todo)
 
 
-def _fired(state: State, event: Event, todo: list[Command]) -> None:
+def _fired(state: PlanState, event: PlanEvent, todo: list[Command]) -> None:
     if state.timer and event.attempt == state.run and event.facts.get("timer") == "timeout":
         state.timer = 0.0
         if state.phase == progress.GOING:
             _fall_short(state, "timeout", todo)
 
 
-def _cancel_requested(state: State, event: Event, todo: list[Command]) -> None:
+def _cancel_requested(state: PlanState, event: PlanEvent, todo: list[Command]) -> None:
     if event.attempt != state.run or state.phase == progress.FINISHED:
         return
     if state.phase == progress.GOING:
@@ -242,7 +240,7 @@ def _cancel_requested(state: State, event: Event, todo: list[Command]) -> None:
             transitions.finish(state, "cancelled", todo)  # a merge that is on its way comes too late
 
 
-def _limits_changed(state: State, event: Event, todo: list[Command]) -> None:
+def _limits_changed(state: PlanState, event: PlanEvent, todo: list[Command]) -> None:
     facts, now = event.facts, state.limits
     state.limits = Limits(facts.get("max_parallel", now.max_parallel), facts.get("budget", now.budget))
     transitions.limit(state)
@@ -250,12 +248,12 @@ def _limits_changed(state: State, event: Event, todo: list[Command]) -> None:
     _settle(state, todo)
 
 
-def _merged(state: State, event: Event, todo: list[Command]) -> None:
+def _merged(state: PlanState, event: PlanEvent, todo: list[Command]) -> None:
     if state.phase == progress.MERGING and event.attempt == state.run:
         transitions.merged(state, event.facts.get("status", "completed"), event.facts.get("why", ""), todo)
 
 
-_OF_PLAN: dict[str, Callable[[State, Event, list[Command]], None]] = {
+_OF_PLAN: dict[str, Callable[[PlanState, PlanEvent, list[Command]], None]] = {
     "PlanStarted": _plan_started,
     "Fired": _fired,
     "CancelRequested": _cancel_requested,
@@ -267,7 +265,7 @@ _OF_PLAN: dict[str, Callable[[State, Event, list[Command]], None]] = {
 # what follows
 
 
-def _attempt_failed(state: State, node: NodeState, why: str, again: bool, todo: list[Command]) -> None:
+def _attempt_failed(state: PlanState, node: NodeState, why: str, again: bool, todo: list[Command]) -> None:
     """Try again, or the fallback agent, or take the partial result; or the node has failed."""
     node.why = why
     if state.phase == progress.GOING and again and _try_again(state, node):
@@ -282,7 +280,7 @@ def _attempt_failed(state: State, node: NodeState, why: str, again: bool, todo: 
     _settle(state, todo)
 
 
-def _try_again(state: State, node: NodeState) -> bool:
+def _try_again(state: PlanState, node: NodeState) -> bool:
     """Whether it has another attempt; its agent is noted."""
     failure = state.plan.failure
     if node.fallen or (node.spec.budget and node.spent >= node.spec.budget):
@@ -296,7 +294,7 @@ def _try_again(state: State, node: NodeState) -> bool:
     return True
 
 
-def _watch_budget(state: State, todo: list[Command]) -> None:
+def _watch_budget(state: PlanState, todo: list[Command]) -> None:
     """Stop everything when the plan's budget is used up and a node still uses it."""
     if not state.budget or state.spent < state.budget or state.phase != progress.GOING:
         return
@@ -304,13 +302,13 @@ def _watch_budget(state: State, todo: list[Command]) -> None:
         _fall_short(state, "budget", todo)
 
 
-def _fall_short(state: State, why: str, todo: list[Command]) -> None:
+def _fall_short(state: PlanState, why: str, todo: list[Command]) -> None:
     """The plan's budget or time is over; the policy says what becomes of the results that are there."""
     transitions.halt(state, "short" if state.plan.failure.policy == "continue" else "failed", why, todo)
     _settle(state, todo)
 
 
-def _settle(state: State, todo: list[Command]) -> None:
+def _settle(state: PlanState, todo: list[Command]) -> None:
     """Start what may start now, or end the plan if nothing is left."""
     if state.ready and state.phase == progress.GOING:
         transitions.fill(state, todo)

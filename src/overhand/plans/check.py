@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overhand.contracts import expressions
-from overhand.documents.handoff import is_vague
-from overhand.documents.problems import Problem, by_line
-from overhand.documents.text import one_line, shorten
+from overhand.contracts import parse_expression
+from overhand.documents import Problem, by_line, is_vague, one_line, shorten
 from overhand.plans import check_graph
 from overhand.plans.findings import Findings
 from overhand.plans.model import TEMPLATES, Node, Plan
@@ -26,7 +24,7 @@ class AgentFacts(NamedTuple):
     capabilities: tuple[str, ...] = ()
 
 
-def check(
+def check_plan(
     plan: Plan,
     agents: Mapping[str, AgentFacts] | None = None,
     *,
@@ -128,7 +126,7 @@ def _inside(found: Findings, node: Node, path: str, where: str) -> None:
 
 def _expression(found: Findings, node: Node, text: str) -> None:
     try:
-        parsed = expressions.parse(text)
+        parsed = parse_expression(text)
     except ValueError as error:
         message = f"{node.id}: the expression {shorten(one_line(text), 60)!r} cannot be read: {error}"
         fix = "Correct the expression; a sentence is written under `verification:`."
@@ -148,7 +146,7 @@ def _bad_schema(schema: Mapping[str, Any]) -> str:
     """Why this is no JSON Schema, or nothing."""
     import jsonschema_rs
 
-    from overhand.contracts.types import schema_of
+    from overhand.contracts import schema_of
 
     try:
         jsonschema_rs.validator_for(schema_of(schema))
@@ -236,7 +234,7 @@ def _workflow(found: Findings) -> None:
 # which agent does a node that names none: one that has all the capabilities the node asks for
 
 
-def match(plan: Plan, agents: Mapping[str, AgentFacts]) -> Plan:
+def match_agents(plan: Plan, agents: Mapping[str, AgentFacts]) -> Plan:
     """The plan with an agent for every node that names none and for which there is one."""
     found = {this: _best(node.capabilities, agents) for this, node in plan.nodes.items() if not node.agent}
     if not any(found.values()):

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations, islice, pairwise, product
 from typing import Any
 
-from overhand.contracts.types import kinds, kinds_of, mismatch, schema_of
-from overhand.documents.text import one_line, shorten
+from overhand.contracts import kinds_of_schema, kinds_of_spec, schema_of, type_mismatch
+from overhand.documents import one_line, shorten
 from overhand.plans import refs
 from overhand.plans.contract import ALL, MERGE
 from overhand.plans.findings import Findings
@@ -85,7 +85,7 @@ def _field(found: Findings, node: Node, where: str, text: str, ref: refs.Ref) ->
         message = f"{node.id}: {ref} asks for {first}, which {ref.node} does not give."
         message += found.meant(f"field {ref.node}", first, outputs)
     else:
-        kinds = kinds_of(schema_of(outputs[first])) if rest else set()
+        kinds = kinds_of_schema(schema_of(outputs[first])) if rest else set()
         if not kinds or kinds & {"object", "array"}:
             return
         message = f"{node.id}: {ref} asks for {rest} within {first}, which {ref.node} gives as {', '.join(kinds)}."
@@ -197,7 +197,7 @@ def _fits(found: Findings, number: int, edge: Interface, source: Node, key: str,
         message += found.meant(f"field {source.id}", first, source.outputs)
         fix = f"Add {first} to the outputs of {source.id}, or refer to one of {', '.join(source.outputs)}."
         found.wrong("plan-interface", message, found.of_plan("interfaces", number, "format", key), fix)
-    elif not rest and (reason := mismatch(source.outputs[first], words)):
+    elif not rest and (reason := type_mismatch(source.outputs[first], words)):
         other = f" {key}" if key != first else ""
         message = f"{source.id} → {edge.target}: {first} does not fit{other}: {reason}."
         fix = f"Let {source.id} give what is wanted, or change the format."
@@ -209,7 +209,7 @@ def _has_array(source: Node, edge: Interface, ties: dict[str, str]) -> bool:
     fields = ties or {key: key for key in edge.format} or {key: key for key in source.outputs}
     for key, field in fields.items():
         for spec in (edge.format.get(key), source.outputs.get(field.partition(".")[0])):
-            if spec is not None and (not (found := kinds(spec)) or "array" in found or "object" in found):
+            if spec is not None and (not (found := kinds_of_spec(spec)) or "array" in found or "object" in found):
                 return True
     return False
 

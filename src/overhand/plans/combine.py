@@ -11,11 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from overhand.contracts.compare import canonical, compare
-from overhand.contracts.data import pick
-from overhand.contracts.types import optional, schema_of
-from overhand.documents.problems import Problem, warning
-from overhand.documents.text import one_line
+from overhand.contracts import canonical_json, compare_with_schema, is_optional_field, pick_field, schema_of
+from overhand.documents import Problem, one_line, warning
 from overhand.plans import refs
 from overhand.plans.model import Merge
 
@@ -100,8 +97,8 @@ def _kind(value: object) -> str:
 
 
 def _take(total: Sum, winner: Given, rows: Iterable[Given], path: str) -> Any:
-    agreeing = canonical(winner[1])
-    _note_origin(total, path, [one for one in rows if one is winner or canonical(one[1]) == agreeing])
+    agreeing = canonical_json(winner[1])
+    _note_origin(total, path, [one for one in rows if one is winner or canonical_json(one[1]) == agreeing])
     return winner[1]
 
 
@@ -136,7 +133,7 @@ def _arrays(total: Sum, rows: Sequence[Given], path: str) -> list[Any]:
     for node, value in rows:
         for item in value:
             if total.merge.dedupe and isinstance(item, Mapping) and len(rows) > 1:
-                at, owner = places.setdefault(canonical(item), (len(items), node.id))
+                at, owner = places.setdefault(canonical_json(item), (len(items), node.id))
                 if owner != node.id:
                     if origins[at][-1] != node.id:  # nodes come one after the other
                         origins[at].append(node.id)
@@ -162,7 +159,7 @@ def _ranges(path: str, origins: Sequence[Sequence[str]]) -> dict[str, tuple[str,
 
 
 def _scalars(total: Sum, rows: Sequence[Given], path: str) -> Any:
-    if len({canonical(value) for _, value in rows}) == 1:
+    if len({canonical_json(value) for _, value in rows}) == 1:
         return _take(total, rows[0], rows, path)
     winner = _settle(total, rows, path)
     return NOTHING if winner is None else _take(total, winner, rows, path)
@@ -191,7 +188,7 @@ def _rule_of(merge: Merge, path: str) -> str:
 
 def _length(given: Given) -> int:
     value = given[1]
-    return len(value if isinstance(value, str) else canonical(value))
+    return len(value if isinstance(value, str) else canonical_json(value))
 
 
 _PICKS: Mapping[str, Callable[[Sequence[Given]], Given]] = {
@@ -229,7 +226,7 @@ def shape(
     for name, spec in wanted.items():
         value, origin = _find(name, spec, data, nodes)
         if value is NOTHING:
-            if not optional(spec):
+            if not is_optional_field(spec):
                 shaped.unfilled.append(name)
             continue
         shaped.data[name] = value
@@ -248,7 +245,7 @@ def _mismatches(name: str, spec: Any, value: Any) -> list[Problem]:
     """How a value differs from the type that its entry of the format names, if it names one."""
     words = spec.get("type") if _names_source(spec) else spec
     schema = {} if isinstance(words, str) and "${" in words else schema_of(words)
-    return compare(schema, value, name, "final_output_format: ", "merge-mismatch") if schema else []
+    return compare_with_schema(schema, value, name, "final_output_format: ", "merge-mismatch") if schema else []
 
 
 def _find(name: str, spec: Any, data: Any, nodes: Mapping[str, NodeResult]) -> tuple[Any, tuple[str, ...] | str]:
@@ -302,7 +299,7 @@ def _pick(data: Any, path: str) -> Any:
     if not path:
         return NOTHING if data is None else data
     try:
-        return pick(data, path)
+        return pick_field(data, path)
     except LookupError:
         return NOTHING
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from overhand.plans import progress
-from overhand.plans.progress import Command, NodeState, State
+from overhand.plans.progress import Command, NodeState, PlanState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def pending(state: State) -> list[Command]:
+def pending(state: PlanState) -> list[Command]:
     """What was asked for and is not confirmed, exactly as it was asked for; after a finished run its Finish."""
     if state.phase == progress.FINISHED:
         return [finish(state)]
@@ -40,21 +40,21 @@ def notice(node: NodeState) -> Command:
     return Command("Notice", node.spec.id, node.attempt + 1, {"kind": "approval"})
 
 
-def set_timer(state: State) -> Command:
+def set_timer(state: PlanState) -> Command:
     return Command("SetTimer", "", state.run, {"timer": "timeout", "at": state.timer})
 
 
-def clear_timer(state: State) -> Command:
+def clear_timer(state: PlanState) -> Command:
     return Command("ClearTimer", "", state.run, {"timer": "timeout"})
 
 
-def merge(state: State) -> Command:
+def merge(state: PlanState) -> Command:
     results = [name for name in state.plan.nodes if state.nodes[name].state == progress.VERIFIED]
     facts = {"strategy": state.plan.merge.strategy, "results": results, "winner": state.winner}
     return Command("Merge", "", state.run, facts)
 
 
-def finish(state: State) -> Command:
+def finish(state: PlanState) -> Command:
     found: dict[str, list[str]] = {progress.FAILED: [], progress.SKIPPED: [], progress.STOPPED: [], "partial": []}
     for name in state.plan.nodes:
         node = state.nodes[name]

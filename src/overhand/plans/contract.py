@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from overhand.contracts.types import kinds_of, optional, schema_of
-from overhand.documents.text import one_line, shorten
+from overhand.contracts import is_optional_field, kinds_of_schema, schema_of
+from overhand.documents import one_line, shorten
 from overhand.plans import refs
 from overhand.plans.model import Interface, Node, Plan
 
@@ -34,7 +34,7 @@ def contract_of(plan: Plan, node: Node, index: Index | None = None) -> dict[str,
     if node.outputs:
         properties = {name: _limited(schema_of(spec), limits.get(name)) for name, spec in node.outputs.items()}
         contract = {"type": "object", "properties": properties}
-        contract["required"] = [name for name, spec in node.outputs.items() if not optional(spec)]
+        contract["required"] = [name for name, spec in node.outputs.items() if not is_optional_field(spec)]
     beside: dict[str, list[Any]] = {"expressions": [], "exists": [], "schemas": [], "edges": [], "unverified": []}
     schemas = [one for entry in node.verification for one in _sorted(entry, beside)]
     if schemas:
@@ -88,7 +88,7 @@ def _limited(schema: dict[str, Any], most: float | None) -> dict[str, Any]:
     """The schema with a limit for each type that it allows; each keyword leaves other types alone."""
     if most is None:
         return schema
-    keys = {LIMITS[kind] for kind in kinds_of(schema) if kind in LIMITS} or set(LIMITS.values())
+    keys = {LIMITS[kind] for kind in kinds_of_schema(schema) if kind in LIMITS} or set(LIMITS.values())
     return {**schema, **{key: most if key == "maximum" else int(max(most, 0)) for key in sorted(keys)}}
 
 
@@ -176,7 +176,8 @@ def _described(plan: Plan, node: Node, edge: Interface, index: Index) -> list[di
 def _with_items(node: Node, fields: Iterable[str], words: Mapping[str, Any]) -> list[str]:
     """The fields in whose items something is looked for: arrays; without any, what may be an array or is an object."""
     kinds = {
-        field: kinds_of(schema_of(node.outputs.get(field))) | kinds_of(schema_of(words.get(field))) for field in fields
+        field: kinds_of_schema(schema_of(node.outputs.get(field))) | kinds_of_schema(schema_of(words.get(field)))
+        for field in fields
     }
     arrays = [field for field, found in kinds.items() if "array" in found]
     return arrays or [field for field, found in kinds.items() if not found or "object" in found]

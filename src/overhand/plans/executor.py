@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 from overhand.errors import NotFound, OverhandError, storage_failed
 from overhand.plans import progress, refs, results
 from overhand.plans import task as tasks
-from overhand.plans.advance import advance, new_state, pending
-from overhand.plans.progress import Command, Event
+from overhand.plans.advance import advance_plan, new_plan_state
+from overhand.plans.commands import pending
+from overhand.plans.progress import Command, PlanEvent
 from overhand.plans.starter import NodeTasks, defaults_for
-from overhand.questions import record
-from overhand.record import log
-from overhand.runs import checkpoints, prepare
-from overhand.system import machine
-from overhand.system.lock import Lock
+from overhand.questions import Asking, ask_question
+from overhand.record import append_lines, cut_torn_tail, log_lines, parse_log
+from overhand.runs import create_checkpoint, is_unwanted
+from overhand.system import Lock, epoch_of
 from overhand.words import is_task_id
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from overhand.plans.model import Plan
     from overhand.plans.starter import NodeStarter
-    from overhand.policy.actor import Actor
-    from overhand.record.task import Task
+    from overhand.policy import Actor
+    from overhand.record import Task
 
 EVENTS = "plan.jsonl"
-LOCK = "plan.lock"
+PLAN_LOCK = "plan.lock"
 _AHEAD = 4  # nodes that wait in the project's queue, so that the next is there when a slot is free
 _WORDS = 1000  # characters of a reason
 _YES, _NO = "yes", "no"
@@ -56,14 +56,14 @@ _STOPPED = {
 
 
 @dataclass(slots=True)
-class Executor:
+class PlanExecutor:
     """One plan in the only process that executes it."""
 
     actor: Actor
     task_id: str
     run_id: str
     plan: Plan
-    state: progress.State
+    state: progress.PlanState
     own: Task  # the plan's task when it was opened
     starter: NodeStarter
     lock: Lock
@@ -79,7 +79,7 @@ class Executor:
     held: set[str] = field(default_factory=set)  # tasks of nodes that are queued behind their provider's limit
     is_over: bool = False  # it is judged
     _values: dict[tuple[str, str], results.Value] = field(default_factory=dict)  # by task and hash; mostly read again
-    _news: deque[tuple[Event, ...]] = field(default_factory=deque)
+    _news: deque[tuple[PlanEvent, ...]] = field(default_factory=deque)
     _turn: Any = field(default_factory=threading.Lock)
 
     @classmethod
@@ -92,16 +92,16 @@ class Executor:
         *,
         cap: int | None = None,
         lock: Lock | None = None,
-    ) -> Executor:
+    ) -> PlanExecutor:
         """Take a plan over as it stands; raises Busy while another process executes it."""
         folder = actor.store.folder(task_id)
         own = tasks.ensure_begun(actor, task_id, run_id)
-        plan = tasks.read_plan(actor.store, own)
+        plan = tasks.accepted_plan(actor.store, own)
         defaults = defaults_for(actor, plan, own, run_id, starter)  # what may fail comes before the lock
         if cap is None:  # the supervisor keeps the project's cap; a few nodes more may wait in its queue
             limit = actor.config.max_parallel
             cap = limit + _AHEAD if limit and not plan.max_parallel else 0
-        held = Lock(f"{folder}/{LOCK}", f"Plan {task_id}", patience=0.0)
+        held = Lock(f"{folder}/{PLAN_LOCK}", f"Plan {task_id}", patience=0.0)
         if lock is None:
             held.__enter__()
         else:
@@ -118,12 +118,12 @@ class Executor:
             task_id=task_id,
             run_id=run_id,
             plan=plan,
-            state=new_state(plan),
+            state=new_plan_state(plan),
             own=own,
             starter=starter,
             lock=held,
             file=file,
-            size=log.cut_torn_tail(file, os.fstat(file).st_size),
+            size=cut_torn_tail(file, os.fstat(file).st_size),
             needed=_needed(plan),
             cap=cap,
         )
@@ -137,7 +137,7 @@ class Executor:
 
     def _replay(self, *, was_executed: bool) -> None:
         """Fold the events on disk; where they were lost, the tasks of the nodes tell what happened."""
-        for event in filter(None, map(progress.event_of, log.parse(os.pread(self.file, self.size, 0)))):
+        for event in filter(None, map(progress.plan_event, parse_log(os.pread(self.file, self.size, 0)))):
             self._apply(event)
         lost = {one.node for one in pending(self.state) if one.what in ("Start", "Stop")} - self.tasks.keys()
         is_gone = not self.began and was_executed
@@ -146,7 +146,7 @@ class Executor:
         if is_gone:
             known = [child for child in children if child.node in self.plan.nodes]
             now = time.time()
-            self.handle(*(Event("Found", now, one.node, tasks.attempt_of(one), {"task": one.id}) for one in known))
+            self.handle(*(PlanEvent("Found", now, one.node, tasks.attempt_of(one), {"task": one.id}) for one in known))
 
     @property
     def tasks(self) -> dict[str, str]:
@@ -165,11 +165,11 @@ class Executor:
     @property
     def live_tasks(self) -> list[str]:
         """The tasks of nodes that are at work."""
-        return [task_id for node, task_id in self.tasks.items() if self.state.nodes[node].state in progress.LIVE]
+        return [task_id for node, task_id in self.tasks.items() if self.state.nodes[node].state in progress.LIVE_STATES]
 
     # events
 
-    def handle(self, *events: Event) -> None:
+    def handle(self, *events: PlanEvent) -> None:
         """Record events and do what they call for; a thread that already does so takes them over."""
         if events:
             self._news.append(events)
@@ -181,15 +181,15 @@ class Executor:
             finally:
                 self._turn.release()
 
-    def _handle(self, events: list[Event]) -> None:
+    def _handle(self, events: list[PlanEvent]) -> None:
         while events and not self.is_over:
             if not os.fstat(self.file).st_nlink:  # what is written there would be lost
                 raise NotFound(f"{EVENTS} of plan {self.task_id} was removed.")
-            data = log.lines_of([progress.as_json(event) for event in events], {})
-            self.size = log.write(self.file, data, self.size, sync=False)
+            data = log_lines([progress.as_json(event) for event in events], {})
+            self.size = append_lines(self.file, data, self.size, sync=False)
             events = self._execute([command for event in events for command in self._apply(event)])
 
-    def _apply(self, event: Event) -> list[Command]:
+    def _apply(self, event: PlanEvent) -> list[Command]:
         if event.what == "PlanStarted":
             self.began = event.facts.get("run", "")
         if is_task_id(event.facts.get("task", "")):
@@ -198,7 +198,7 @@ class Executor:
             self.found.add(event.node)
         if event.what == "Ended":
             self.ends[event.node] = {**event.facts, "at": event.at}
-        return advance(self.plan, self.state, event)
+        return advance_plan(self.plan, self.state, event)
 
     def _value(self, node: str) -> results.Value:
         return self._value_of(self.tasks[node], self.state.nodes[node].digest)
@@ -206,7 +206,7 @@ class Executor:
     def _value_of(self, task_id: str, digest: str) -> results.Value:
         known = self._values.get((task_id, digest))
         if known is None:
-            known = results.value_of(self.actor.store, task_id, digest)
+            known = results.result_value(self.actor.store, task_id, digest)
             self._keep(task_id, digest, known)
         return known
 
@@ -219,11 +219,11 @@ class Executor:
     def resume(self) -> None:
         """Begin its run, or repeat what is not confirmed, and catch up with the tasks of its nodes."""
         if self.cap != self.state.limits.max_parallel:
-            self.handle(Event("LimitsChanged", time.time(), facts={"max_parallel": self.cap}))
+            self.handle(PlanEvent("LimitsChanged", time.time(), facts={"max_parallel": self.cap}))
         if self.began != self.run_id:
             is_new = not self.found
-            at = time.time() if is_new else machine.epoch(self.own.runs[-1].created)
-            self.handle(Event("PlanStarted", at, attempt=self.state.run + 1, facts={"run": self.run_id}))
+            at = time.time() if is_new else epoch_of(self.own.runs[-1].created)
+            self.handle(PlanEvent("PlanStarted", at, attempt=self.state.run + 1, facts={"run": self.run_id}))
             if is_new:
                 return
         else:
@@ -232,7 +232,7 @@ class Executor:
             self.handle(*events)
         for node, task_id in list(self.tasks.items()):
             known = self.state.nodes[node]
-            if known.state in progress.LIVE:
+            if known.state in progress.LIVE_STATES:
                 if known.state != progress.STOPPING and self._is_unbegun(task_id, known.attempt):
                     again = Command("Start", node, known.attempt, {"agent": known.agent})
                     tasks.next_attempt(self.actor, task_id, again)
@@ -254,13 +254,13 @@ class Executor:
         else:
             self.child_changed(child)
 
-    def _lost(self, task_id: str) -> list[Event]:
+    def _lost(self, task_id: str) -> list[PlanEvent]:
         """A node's task was removed: it has failed, and is not retried, since its agent may still be at work."""
         facts = {"status": "failed", "why": f"the folder of its task {task_id} is gone", "again": False}
         known = next(self.state.nodes[node] for node, one in self.tasks.items() if one == task_id)
         if known.state not in _NEWS["ended"]:
             return []
-        ended, stopped = (Event(what, time.time(), known.spec.id, known.attempt) for what in ("Ended", "Stopped"))
+        ended, stopped = (PlanEvent(what, time.time(), known.spec.id, known.attempt) for what in ("Ended", "Stopped"))
         return [ended._replace(facts=facts), *([stopped] if known.state == progress.STOPPING else [])]
 
     def child_changed(self, child: Task, digest: str = "", result: dict[str, Any] | None = None) -> None:
@@ -274,7 +274,7 @@ class Executor:
             self.plan_changed(self.actor.store.task(self.task_id))
         self.handle(*self._news_of(child, digest))
 
-    def _news_of(self, child: Task, digest: str = "") -> list[Event]:
+    def _news_of(self, child: Task, digest: str = "") -> list[PlanEvent]:
         """The events that a node's task calls for; the hash of its result is looked up if it is not given."""
         now, what = time.time(), self.situation(child)
         if not self.is_news(child):
@@ -283,12 +283,12 @@ class Executor:
         if what == "ended":
             digest = digest or results.digest_of(self.actor.store, child.id)
             facts = results.ending(self.actor.store, child, digest, self._value_of)
-            ended = Event("Ended", now, child.node, known.attempt, facts)
-            stopped = Event("Stopped", now, child.node, known.attempt, {"tokens": facts["tokens"]})
+            ended = PlanEvent("Ended", now, child.node, known.attempt, facts)
+            stopped = PlanEvent("Stopped", now, child.node, known.attempt, {"tokens": facts["tokens"]})
             return [ended, stopped] if known.state == progress.STOPPING else [ended]
         if what == "waiting":
-            return [Event("Waiting", now, child.node, known.attempt, {"why": tasks.waits_for(child)})]
-        return [Event("Resumed", now, child.node, known.attempt)]
+            return [PlanEvent("Waiting", now, child.node, known.attempt, {"why": tasks.waits_for(child)})]
+        return [PlanEvent("Resumed", now, child.node, known.attempt)]
 
     def is_news(self, child: Task) -> bool:
         """Whether its task is in a situation that the plan does not know yet."""
@@ -299,7 +299,7 @@ class Executor:
 
     def situation(self, child: Task) -> str:
         """As its log says; a task that is queued behind its provider's limit waits, too."""
-        return "waiting" if child.queued and child.id in self.held else tasks.situation(child)
+        return "waiting" if child.queued and child.id in self.held else tasks.node_situation(child)
 
     def plan_changed(self, own: Task) -> None:
         """A person stops the plan or has answered; a timer may be due."""
@@ -312,12 +312,12 @@ class Executor:
     def fire_timers(self, now: float) -> None:
         for timer in [timer for timer, at in list(self.timers.items()) if at <= now]:
             self.timers.pop(timer, None)
-            self.handle(Event("Fired", now, attempt=self.state.run, facts={"timer": timer}))
+            self.handle(PlanEvent("Fired", now, attempt=self.state.run, facts={"timer": timer}))
 
-    def _cancelled(self) -> list[Event]:
-        return [Event("CancelRequested", time.time(), attempt=self.state.run, facts={"why": "a person stopped it"})]
+    def _cancelled(self) -> list[PlanEvent]:
+        return [PlanEvent("CancelRequested", time.time(), attempt=self.state.run, facts={"why": "a person stopped it"})]
 
-    def _approvals(self, own: Task, now: float) -> Iterable[Event]:
+    def _approvals(self, own: Task, now: float) -> Iterable[PlanEvent]:
         for question in own.questions:
             node, _, attempt = question.step.rpartition(".")
             known = self.state.nodes.get(node)
@@ -325,16 +325,16 @@ class Executor:
                 continue
             if known.state == progress.HELD and attempt == str(known.attempt + 1):
                 if question.answer == _YES:
-                    yield Event("Resumed", now, node, known.attempt + 1)
+                    yield PlanEvent("Resumed", now, node, known.attempt + 1)
                 else:
                     facts = {"status": "cancelled", "why": "a person did not approve it", "again": False}
-                    yield Event("Ended", now, node, known.attempt + 1, facts)
+                    yield PlanEvent("Ended", now, node, known.attempt + 1, facts)
 
     # commands
 
-    def _execute(self, commands: Sequence[Command]) -> list[Event]:
+    def _execute(self, commands: Sequence[Command]) -> list[PlanEvent]:
         """Execute commands in their order; the events that confirm them at once."""
-        found: list[Event] = []
+        found: list[PlanEvent] = []
         for command in commands:  # before anything starts: one of many may end before all of them are made
             if command.what == "SetTimer":
                 self.timers[command.facts["timer"]] = command.facts["at"]
@@ -356,10 +356,10 @@ class Executor:
         self.found.discard(command.node)
         return not self._is_unbegun(self.tasks[command.node], command.attempt)
 
-    def _stop(self, command: Command) -> list[Event]:
+    def _stop(self, command: Command) -> list[PlanEvent]:
         """As the verb does: a queued node is taken out, a live one is asked; it is confirmed when it has ended."""
         now, task_id = time.time(), self.tasks.get(command.node)
-        confirmed = Event("Stopped", now, command.node, command.attempt)
+        confirmed = PlanEvent("Stopped", now, command.node, command.attempt)
         if task_id is None:
             return [confirmed]
         why = _STOPPED.get(command.facts.get("why", ""), "its plan needs it no more")
@@ -369,11 +369,11 @@ class Executor:
         except NotFound:
             return self._lost(task_id) or [confirmed]
         self.starter.changed(task_id)
-        if tasks.situation(child) != "ended":
+        if tasks.node_situation(child) != "ended":
             return []
         return self._news_of(child) or [confirmed]
 
-    def _verify(self, command: Command) -> list[Event]:
+    def _verify(self, command: Command) -> list[PlanEvent]:
         """Its own verdict covers contract, checks and edges; here, that the result is the one judged and complete."""
         node, why = command.node, ""
         try:
@@ -383,14 +383,14 @@ class Executor:
         facts = {"ok": not why, **({"why": why[:_WORDS]} if why else {})}
         if not why and self.plan.nodes[node].checkpoint_after:
             self._checkpoint(f"{node}.{command.attempt}.checkpoint", f"Node {node} is done")
-        return [Event("Verified", time.time(), node, command.attempt, facts)]
+        return [PlanEvent("Verified", time.time(), node, command.attempt, facts)]
 
-    def _notice(self, command: Command) -> list[Event]:
+    def _notice(self, command: Command) -> list[PlanEvent]:
         """Ask a person whether a node may begin; the answer is found when the plan's task changes."""
         node = self.plan.nodes[command.node]
         text = f"May node {node.id} of this plan begin? {node.agent} is to do this: {node.task or node.id}"
         try:
-            asking = record.Asking(
+            asking = Asking(
                 text=text[:_WORDS],
                 options=(_YES, _NO),
                 only=True,
@@ -398,12 +398,12 @@ class Executor:
                 via="permission",
                 cause=command.id,
             )
-            record.ask(self.actor.store, self.task_id, self.run_id, asking, self.actor.by)
+            ask_question(self.actor.store, self.task_id, self.run_id, asking, self.actor.by)
         except StopIteration:
             pass  # it was asked before, and something else since
         return list(self._approvals(self.actor.store.task(self.task_id), time.time()))
 
-    def _merge(self, command: Command) -> list[Event]:
+    def _merge(self, command: Command) -> list[PlanEvent]:
         try:
             given = [
                 results.node_result(self.state.nodes[name], self._value(name), self.ends.get(name, {}).get("at", 0.0))
@@ -413,10 +413,10 @@ class Executor:
             facts = {"status": "failed", "why": error.message}
         else:
             facts = results.merge(self.actor, self.task_id, self.run_id, self.plan, given)
-        merged = Event("Merged", time.time(), attempt=command.attempt, facts=facts)
-        return [*self._cancelled(), merged] if prepare.is_unwanted(self.actor.store, self.task_id) else [merged]
+        merged = PlanEvent("Merged", time.time(), attempt=command.attempt, facts=facts)
+        return [*self._cancelled(), merged] if is_unwanted(self.actor.store, self.task_id) else [merged]
 
-    def _finish(self, command: Command) -> list[Event]:
+    def _finish(self, command: Command) -> list[PlanEvent]:
         self.starter.before_finish()
         if self.plan.checkpoint_after:
             self._checkpoint(f"{self.run_id}.checkpoint", "The plan's nodes are done")
@@ -426,7 +426,7 @@ class Executor:
         return []
 
     def _checkpoint(self, cause: str, reason: str) -> None:
-        checkpoints.create(
+        create_checkpoint(
             self.actor.store, self.task_id, self.actor.by, run=self.run_id, reason=reason, why="plan", cause=cause
         )
 
@@ -445,12 +445,12 @@ class Executor:
             self.file = -1
 
 
-_DO: dict[str, Callable[[Executor, Command], list[Event]]] = {
-    "Stop": Executor._stop,
-    "Verify": Executor._verify,
-    "Notice": Executor._notice,
-    "Merge": Executor._merge,
-    "Finish": Executor._finish,
+_DO: dict[str, Callable[[PlanExecutor, Command], list[PlanEvent]]] = {
+    "Stop": PlanExecutor._stop,
+    "Verify": PlanExecutor._verify,
+    "Notice": PlanExecutor._notice,
+    "Merge": PlanExecutor._merge,
+    "Finish": PlanExecutor._finish,
 }
 
 

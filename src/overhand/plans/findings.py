@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from overhand.documents.problems import Problem, warning, wrong
+from overhand.documents import Problem, warning, wrong
 from overhand.plans.model import Plan
 from overhand.plans.values import meant
 

@@ -81,7 +81,7 @@ def _known(record: Mapping[str, Any], kind: Mapping[str, Any]) -> dict[str, Any]
 # the output form
 
 
-def written(plan: Plan, status: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def plan_document(plan: Plan, status: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The whole document; `rows` has for each node its status, and its result once there is one."""
     limits = {"max_parallel": plan.max_parallel, "token_budget": plan.budget, "timeout": plan.timeout}
     more = {"complexity": plan.complexity, "checkpoint_after": plan.checkpoint_after, **plan.told}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from overhand.documents.text import one_line, shorten
+from overhand.documents import one_line, shorten
 from overhand.plans import refs
 from overhand.plans.fields import make_node, read_node, read_plan, settled, spoken
 from overhand.plans.merge import MERGES

@@ -9,9 +9,9 @@ from xml.sax.saxutils import escape
 
 from overhand.plans import progress
 from overhand.plans.model import Plan
-from overhand.plans.order import dependencies, dependents, waves
+from overhand.plans.order import dependencies, dependents, plan_waves
 
-FORMATS = ("mermaid", "dot", "svg")
+PICTURE_FORMATS = ("mermaid", "dot", "svg")
 
 # what a state looks like: fill, line
 _GOOD, _BUSY, _HELD, _BAD = (
@@ -47,7 +47,7 @@ class Layout(NamedTuple):
     sinks: list[str]
 
 
-def picture(plan: Plan, states: Mapping[str, str], format: str) -> str:
+def draw_plan(plan: Plan, states: Mapping[str, str], format: str) -> str:
     return {"mermaid": mermaid, "dot": dot, "svg": svg}[format](plan, states)
 
 
@@ -56,7 +56,7 @@ def layout(plan: Plan) -> Layout:
     needs = dependencies(plan.nodes)
     after = dependents(needs)
     edges = [(one, name) for name, before in needs.items() for one in before]
-    return Layout(_untangled(waves(plan.nodes), needs, after), edges, [name for name in needs if not after[name]])
+    return Layout(_untangled(plan_waves(plan.nodes), needs, after), edges, [name for name in needs if not after[name]])
 
 
 def _untangled(

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from overhand.contracts.compare import canonical
-from overhand.documents.problems import Problem, has_errors, warning, wrong
+from overhand.contracts import canonical_json
+from overhand.documents import Problem, has_errors, warning, wrong
 from overhand.plans import combine
 from overhand.plans.combine import Conflict, NodeResult
 from overhand.plans.contract import ALL, MERGE
@@ -119,7 +119,7 @@ def _counts(one: NodeResult, problems: list[Problem]) -> bool:
     if one.status not in USABLE or one.data is None:
         return False
     try:
-        canonical(one.data)
+        canonical_json(one.data)
     except ValueError as error:
         problems.append(wrong("merge-not-json", f"{one.id}: {error}.", fix="Return JSON; NaN and Infinity are none."))
         return False
@@ -162,7 +162,7 @@ def _first(_: Plan, usable: Sequence[NodeResult], __: Any) -> Merged:
 def _consensus(plan: Plan, usable: Sequence[NodeResult], _: Any) -> Merged:
     groups: dict[str, list[NodeResult]] = {}
     for one in usable:
-        groups.setdefault(canonical(one.data), []).append(one)
+        groups.setdefault(canonical_json(one.data), []).append(one)
     ranked = sorted(groups.values(), key=len, reverse=True)
     variants = tuple(Variant(tuple(one.id for one in group), group[0].data) for group in ranked)
     declared = len(_voters(plan))
@@ -186,7 +186,7 @@ def _custom(plan: Plan, _: Sequence[NodeResult], custom: Any) -> Merged:
         name = plan.merge.function or " ".join(plan.merge.command)
         return _failed("merge-custom", f"The custom merge `{name}` gave no data.")
     try:
-        canonical(custom)
+        canonical_json(custom)
     except ValueError as error:
         return _failed("merge-not-json", f"The custom merge's data: {error}.")
     return Merged(custom, provenance=_whole(custom, (combine.GENERATED,)))

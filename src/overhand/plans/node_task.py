@@ -13,33 +13,33 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, files, find_driver
-from overhand.documents import handoff as handoffs
-from overhand.documents import jsontext
-from overhand.documents.handoff import Deliverable, Handoff, KeyFile
-from overhand.documents.layout import Section
-from overhand.documents.lists import looks_like_path
-from overhand.documents.problems import Problem
-from overhand.documents.text import decode, one_line, shorten
-from overhand.drafts import alerts
-from overhand.drafts.build import Brief, Draft, build
-from overhand.drafts.handoff import CONTRACT
+from overhand.agents import Agent, find_agent, find_driver
+from overhand.documents import (
+    Deliverable,
+    Handoff,
+    KeyFile,
+    Problem,
+    Section,
+    decode_text,
+    load_json,
+    looks_like_path,
+    one_line,
+    shorten,
+    with_kind_defaults,
+)
+from overhand.drafts import CONTRACT_FILE, Brief, Draft, build_draft, with_alerts
 from overhand.errors import BadInput, OverhandError, TaskNotFound
 from overhand.plans import strategy
 from overhand.plans.contract import ENFORCED, Index, by_source, contract_of
-from overhand.policy import budget, trust
-from overhand.policy.caller import Caller
-from overhand.policy.config import AGENT_MARKS
-from overhand.runs import messages, worktree
-from overhand.runs.prompt import INPUTS
-from overhand.system.files import read_file
+from overhand.policy import AGENT_MARKS, Caller, parse_budget, require_trusted
+from overhand.runs import INPUTS_FILE, path_inside, whole_message
+from overhand.system import read_file
 from overhand.words import duration
 
 if TYPE_CHECKING:
     from overhand.plans.model import Node, Plan
-    from overhand.policy.config import Config
-    from overhand.record.store import Store
-    from overhand.record.task import Task
+    from overhand.policy import Config
+    from overhand.record import Store, Task
 
 _SENT = "**Sent to all nodes of the plan:**"
 BIG = 4096  # bytes of JSON; what is larger is referred to, not pasted
@@ -73,7 +73,7 @@ def node_defaults(
     hint: str = "",
 ) -> NodeDefaults:
     """What the nodes of this plan have in common; `find` gives an agent by its name, or None for that of a file."""
-    common = alerts.told(store.root, config, Handoff(task="", context=for_all(plan)))
+    common = with_alerts(store.root, config, Handoff(task="", context=for_all(plan)))
     return NodeDefaults(
         store=store,
         config=config,
@@ -81,7 +81,7 @@ def node_defaults(
         state=task,
         who=caller_of(store, task, run_id),
         find=cache(lambda name: find(name) or _trusted(store, config, name)),
-        hint=hint or strategy.score(plan).level,
+        hint=hint or strategy.score_plan(plan).level,
         context=common.context,
         edges=by_source(plan),
     )
@@ -91,7 +91,7 @@ def with_messages(base: NodeDefaults, task: Task) -> NodeDefaults:
     """What was sent to the plan is for all nodes that begin later."""
     if not task.messages:
         return base
-    sent = "\n".join(f"- {messages.whole(base.store, task.id, one)}" for one in task.messages)
+    sent = "\n".join(f"- {whole_message(base.store, task.id, one)}" for one in task.messages)
     before = base.context.partition(_SENT)[0].rstrip()
     return replace(base, context=f"{before}\n\n{_SENT}\n\n{sent}".lstrip())
 
@@ -110,8 +110,8 @@ def caller_of(store: Store, task: Task, run_id: str) -> Caller:
 
 
 def _trusted(store: Store, config: Config, name: str) -> Agent:
-    agent = files.find(store.root, name, config)
-    trust.require(store.root, agent.trusted_with)
+    agent = find_agent(store.root, name, config)
+    require_trusted(store.root, agent.trusted_with)
     return agent
 
 
@@ -130,7 +130,7 @@ def refusals(base: NodeDefaults) -> list[Problem]:
 def draft(base: NodeDefaults, node: Node, inputs: Mapping[str, Any], task: str | None = None) -> Draft:
     """The node as a task to be made; raises what a guard has against it."""
     brief = brief_of(base, node, inputs, node.task if task is None else task)
-    return build(brief, base.find(node.agent), base.who, base.store, base.config)
+    return build_draft(brief, base.find(node.agent), base.who, base.store, base.config)
 
 
 def brief_of(base: NodeDefaults, node: Node, inputs: Mapping[str, Any], task: str) -> Brief:
@@ -145,14 +145,14 @@ def brief_of(base: NodeDefaults, node: Node, inputs: Mapping[str, Any], task: st
         writes=bool(node.mutates or node.writes),
         timeout=_timeout(node),
         at_most=base.plan.timeout or None,
-        contract=CONTRACT if schema else None,
+        contract=CONTRACT_FILE if schema else None,
         checks=_checks(node),
         settings={name: value for name, value in base.state.settings.items() if name not in AGENT_MARKS},
         model=_model(base, node, base.find(node.agent)),
         budget=_budget(node),
         strict=base.state.strict,
         fix="Say it in the plan.",
-        files={INPUTS: compact(dict(inputs)), CONTRACT: compact(schema) if schema else b""},
+        files={INPUTS_FILE: compact(dict(inputs)), CONTRACT_FILE: compact(schema) if schema else b""},
     )
 
 
@@ -172,7 +172,7 @@ def _budget(node: Node) -> str | None:
     tokens = node.budget
     if tokens is None and (asked := node.constraints.get("token_budget")) is not None:
         try:
-            tokens = budget.parse(asked).tokens
+            tokens = parse_budget(asked).tokens
         except ValueError:
             return None
     return f"{tokens} tokens" if tokens else None
@@ -215,9 +215,9 @@ def _schema(base: NodeDefaults, node: Node) -> dict[str, Any]:
 
 def _schema_in(root: str, path: str) -> dict[str, Any]:
     """A JSON Schema that the plan names by its file, as it is now."""
-    inside = worktree.inside(root, path)
+    inside = path_inside(root, path)
     raw = read_file(inside) if inside else None
-    value, error = jsontext.load(decode(raw)[0]) if raw is not None else (None, "there is no such file in the project")
+    value, error = load_json(decode_text(raw)[0]) if raw is not None else (None, "there is no such file in the project")
     if error or not isinstance(value, dict):
         raise BadInput(f"The schema {path} cannot be used: {error or 'an object was needed'}.", "Mend the plan.")
     return value
@@ -255,7 +255,7 @@ def handoff_of(
         contract=_promise(plan, node, schema),
         extra=(Section("Inputs", _inputs(inputs)),) if inputs else (),
     )
-    return handoffs.filled(wanted, node.kind)
+    return with_kind_defaults(wanted, node.kind)
 
 
 def _made_up(plan: Plan, node: Node) -> str:
@@ -279,11 +279,11 @@ def _inputs(inputs: Mapping[str, Any]) -> str:
             small[name] = value
         else:
             big.append(f"- `{one_line(name)}`: {_measure(value, len(raw))}")
-    parts = [f"All of them stand in `{INPUTS}` of the task's folder (OVERHAND_INPUTS), as JSON."]
+    parts = [f"All of them stand in `{INPUTS_FILE}` of the task's folder (OVERHAND_INPUTS), as JSON."]
     if small:
         parts.append(f"```json\n{json.dumps(small, ensure_ascii=False, indent=1)}\n```")
     if big:
-        parts.append(f"Too big to be shown here, read them from `{INPUTS}`:\n" + "\n".join(big))
+        parts.append(f"Too big to be shown here, read them from `{INPUTS_FILE}`:\n" + "\n".join(big))
     return "\n\n".join(parts)
 
 

@@ -52,7 +52,7 @@ def depths(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:
     return found
 
 
-def waves(nodes: Mapping[str, Node]) -> list[list[str]]:
+def plan_waves(nodes: Mapping[str, Node]) -> list[list[str]]:
     """The nodes in order, each in the first wave in which all it waits for has ended; those without a depth last."""
     depth = depths(dependencies(nodes))
     last = max(depth.values(), default=-1) + 1

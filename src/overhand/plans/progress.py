@@ -53,7 +53,7 @@ from overhand.plans.model import Node, Plan
 PENDING, HELD, READY = "pending", "held", "ready"
 STARTING, RUNNING, WAITING, VERIFYING, STOPPING = "starting", "running", "waiting", "verifying", "stopping"
 VERIFIED, FAILED, SKIPPED, STOPPED = "verified", "failed", "skipped", "stopped"
-STATES = {
+NODE_STATES = {
     PENDING: "what it depends on is not verified yet",
     HELD: "it needs a person's approval",
     READY: "it waits for a slot, for files or for budget",
@@ -68,13 +68,13 @@ STATES = {
     STOPPED: "it was stopped",
 }
 AT_WORK = (STARTING, RUNNING, WAITING)
-LIVE = (*AT_WORK, VERIFYING, STOPPING)
+LIVE_STATES = (*AT_WORK, VERIFYING, STOPPING)
 
 # phases of a plan: not begun; nodes start; nothing starts and live nodes end; the results are merged; the run has ended
 NEW, GOING, HALTING, MERGING, FINISHED = "new", "running", "stopping", "merging", "finished"
 
 
-class Event(NamedTuple):
+class PlanEvent(NamedTuple):
     """One thing that happened; the only clock is `at`, seconds since 1970."""
 
     what: str
@@ -84,14 +84,14 @@ class Event(NamedTuple):
     facts: Mapping[str, Any] = {}
 
 
-def as_json(event: Event) -> dict[str, Any]:
+def as_json(event: PlanEvent) -> dict[str, Any]:
     return {key: value for key, value in zip(event._fields, event, strict=True) if value not in ("", 0, {})}
 
 
-def event_of(line: Mapping[str, Any]) -> Event | None:
+def plan_event(line: Mapping[str, Any]) -> PlanEvent | None:
     """The event in a line of plan.jsonl; None where the line holds none."""
     try:
-        found = Event(**line)
+        found = PlanEvent(**line)
     except TypeError:
         return None
     kinds = ((found.what, str), (found.at, (int, float)), (found.node, str), (found.attempt, int), (found.facts, dict))
@@ -149,7 +149,7 @@ class NodeState:
 
 
 @dataclass(slots=True, eq=False)
-class State:
+class PlanState:
     """Where a plan stands: the fold of its events."""
 
     plan: Plan

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from overhand.documents.problems import Problem, by_line, has_errors, wrong
+from overhand.documents import Problem, by_line, has_errors, wrong
 from overhand.plans import forms
 from overhand.plans.fields import NODE_FIELDS, PLAN_FIELDS
 from overhand.plans.model import Node, Plan
@@ -92,7 +92,7 @@ class Reading:
         return self.plan is not None and not has_errors(self.problems)
 
 
-def read(text: str | bytes, name: str = "") -> Reading:
+def read_plan_text(text: str | bytes, name: str = "") -> Reading:
     """The plan in a text (YAML or JSON, whatever form), and everything that is wrong with how it is written."""
     source = load(text, name)
     if source.problems and source.value is None:

@@ -11,23 +11,33 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overhand.contracts.data import pick
-from overhand.documents import output as outputs
-from overhand.documents.layout import Section
-from overhand.documents.problems import wrong
+from overhand.contracts import pick_field
+from overhand.documents import Output, Section, render_output, wrong
 from overhand.errors import OverhandError, storage_failed
 from overhand.plans import refs
 from overhand.plans.combine import NodeResult
 from overhand.plans.merge import merge as merge_results
 from overhand.plans.progress import FAILED, SKIPPED, STOPPED, VERIFIED
-from overhand.policy import budget
-from overhand.record import log
-from overhand.record.events import Judged, RunEnded
-from overhand.record.task import PLAN
-from overhand.runs import checks, handover, prepare, spending
-from overhand.system import detached, machine
-from overhand.system.files import put_file, read_file, write_file
-from overhand.system.jsonline import dumps
+from overhand.policy import usage_figures, usage_of_task, usage_with_nodes
+from overhand.record import PLAN_KIND, Judged, RunEnded, read_log
+from overhand.runs import clean_environment, is_unwanted, settle_budget, tail_of_file, tree_spending
+from overhand.system import (
+    Probe,
+    dump_line,
+    epoch_of,
+    exit_code,
+    lives,
+    now_stamp,
+    probe_process,
+    put_file,
+    read_file,
+    reap_children,
+    shim_pid,
+    start_detached,
+    stop_detached,
+    wait_for_exit,
+    write_file,
+)
 from overhand.words import CLAIMS, say_duration
 
 if TYPE_CHECKING:
@@ -36,9 +46,8 @@ if TYPE_CHECKING:
     from overhand.plans import progress
     from overhand.plans.model import Merge, Plan
     from overhand.plans.progress import Command, NodeState
-    from overhand.policy.actor import Actor
-    from overhand.record.store import Store
-    from overhand.record.task import Run, Task
+    from overhand.policy import Actor
+    from overhand.record import Run, Store, Task
 
 MERGED = "merged.json"  # in the plan's run folder
 _MOST = 256 * 1024 * 1024
@@ -87,7 +96,7 @@ class Execution(NamedTuple):
     """A plan, and what became of its nodes."""
 
     plan: Plan
-    progress: progress.State
+    progress: progress.PlanState
     tasks: Mapping[str, str]  # by node
     ends: Mapping[str, Mapping[str, Any]]  # by node: how its last attempt ended, and when
 
@@ -104,8 +113,8 @@ def ending(store: Store, child: Task, digest: str, value_of: Callable[[str, str]
         "result": child.id,
         "digest": digest,
         "verified": child.verified,
-        "tokens": spending.tree(store, child).tokens,
-        "usage": budget.figures(child),
+        "tokens": tree_spending(store, child).tokens,
+        "usage": usage_figures(child),
         "seconds": round(sum(max(0.0, _duration(run) - run.waited) for run in child.runs), 3),
         "summary": child.summary[:_WORDS],
     }
@@ -123,16 +132,16 @@ def ending(store: Store, child: Task, digest: str, value_of: Callable[[str, str]
 
 
 def _duration(run: Run) -> float:
-    return machine.epoch(run.ended) - machine.epoch(run.created) if run.ended else 0.0
+    return epoch_of(run.ended) - epoch_of(run.created) if run.ended else 0.0
 
 
 def digest_of(store: Store, task_id: str) -> str:
     """The hash of the result that the log vouches for; nothing where no run was judged."""
-    events = reversed(log.read(store.folder(task_id)))
+    events = reversed(read_log(store.folder(task_id)))
     return str(next((e for e in events if e.get("e") in ("judged", "rechecked")), {}).get("result") or "")
 
 
-def value_of(store: Store, task_id: str, digest: str) -> Value:
+def result_value(store: Store, task_id: str, digest: str) -> Value:
     """What a task returned; a result that is not the one judged is none."""
     raw = read_file(f"{store.folder(task_id)}/result.json", _MOST)
     if raw is None or hashlib.sha256(raw).hexdigest() != (digest or digest_of(store, task_id)):
@@ -155,7 +164,7 @@ def missing(node: str, wanted: Sequence[tuple[str, str]], value: Value) -> str:
 def look_up(consumer: str, ref: refs.Ref, value: Value) -> Any:
     """What a reference of a consumer names; LookupError names both nodes."""
     try:
-        return pick(value.whole, ref.field)
+        return pick_field(value.whole, ref.field)
     except LookupError:
         has = f"it has {', '.join(map(str, value.data))}" if isinstance(value.data, dict) else "it returned no object"
         text = f"{ref.node} → {consumer}: the data of {ref.node} have no field {ref.field}; {has}."
@@ -185,7 +194,7 @@ def merge(actor: Actor, task_id: str, run_id: str, plan: Plan, given: Sequence[N
                 f"{place}/merge",
                 root=store.root,
                 env=actor.env,
-                wanted=lambda: not prepare.is_unwanted(store, task_id),
+                wanted=lambda: not is_unwanted(store, task_id),
             )
         except _MergeFailed as error:
             return {"status": "failed", "why": str(error)[:1500]}
@@ -219,14 +228,14 @@ def _custom_merge(
     argv = list(how.command) or [sys.executable, "-c", _CALL, how.function]
     shim = _running(argv, given, place, root=root, env=env)
     in_time = _wait(place, shim, how.timeout, wanted)
-    if not in_time or detached.lives(place):
-        detached.stop(place, f"OVERHAND_MERGE={place}", grace=1.0)  # also whatever it left behind
-    detached.reap()
+    if not in_time or lives(place):
+        stop_detached(place, f"OVERHAND_MERGE={place}", grace=1.0)  # also whatever it left behind
+    reap_children()
     name = how.function or how.command[0]
     if not in_time:
         stopped = "was stopped with the plan" if not wanted() else f"did not end within {how.timeout:g} s"
         raise _MergeFailed(f"The plan's own merge, {name}, {stopped}.{_stderr(place)}")
-    code = detached.exit_code(place)
+    code = exit_code(place)
     if code != 0:
         raise _MergeFailed(f"The plan's own merge, {name}, ended with {code}.{_stderr(place)}")
     raw = read_file(f"{place}/stdout", _MOST_RETURNED) or b""
@@ -240,15 +249,15 @@ def _custom_merge(
 
 def _running(argv: list[str], given: Mapping[str, Any], place: str, *, root: str, env: Mapping[str, str]) -> int | None:
     """Its shim: the one that is at work or has ended already, else a new one."""
-    found = detached.probe(place) if os.path.isdir(place) else detached.Probe("unbegun")
+    found = probe_process(place) if os.path.isdir(place) else Probe("unbegun")
     if found.what in ("alive", "ended"):
-        return detached.shim_pid(place)
+        return shim_pid(place)
     shutil.rmtree(place, ignore_errors=True)
     write_file(f"{place}.json", json.dumps(given, ensure_ascii=False))
     try:
         os.makedirs(place)
-        environment = {**checks.clean_environment(env), "OVERHAND_MERGE": place, "OVERHAND_PROJECT": root, "PWD": root}
-        return detached.start(place, argv, cwd=root, env=environment, stdin=f"{place}.json")
+        environment = {**clean_environment(env), "OVERHAND_MERGE": place, "OVERHAND_PROJECT": root, "PWD": root}
+        return start_detached(place, argv, cwd=root, env=environment, stdin=f"{place}.json")
     except OSError as error:
         raise storage_failed(error, "Cannot start the plan's own merge") from error
 
@@ -262,7 +271,7 @@ def _wait(place: str, shim: int | None, seconds: float, wanted: Callable[[], boo
     deadline = time.monotonic() + seconds - age
     while wanted():
         left = deadline - time.monotonic()
-        if detached.wait(place, shim, max(0.0, min(left, _LOOK_EVERY))):
+        if wait_for_exit(place, shim, max(0.0, min(left, _LOOK_EVERY))):
             return True
         if left <= 0:
             return False
@@ -270,7 +279,7 @@ def _wait(place: str, shim: int | None, seconds: float, wanted: Callable[[], boo
 
 
 def _stderr(place: str) -> str:
-    tail = handover.tail_of(f"{place}/stderr", 600)
+    tail = tail_of_file(f"{place}/stderr", 600)
     return f" It said: {tail}" if tail else ""
 
 
@@ -286,7 +295,7 @@ def finish(actor: Actor, task_id: str, run_id: str, command: Command, execution:
     output = _output(execution.plan, result).encode("utf-8", "replace")
     put_file(f"{place}/OUTPUT.md", output)
     put_file(f"{folder}/OUTPUT.md", output)
-    encoded = (dumps(result) + "\n").encode("utf-8", "replace")
+    encoded = (dump_line(result) + "\n").encode("utf-8", "replace")
     put_file(f"{folder}/result.json", encoded)
     ended = RunEnded(run=run_id, cause=result["cause"], exit=None)
     judged = Judged(
@@ -303,7 +312,7 @@ def finish(actor: Actor, task_id: str, run_id: str, command: Command, execution:
         current = locked.task.current_run
         if current is not None and current.id == run_id:
             locked.append(ended, judged, sync=True)  # in one write: a plan is never seen ended and not judged
-    spending.settle(actor, locked.task)
+    settle_budget(actor, locked.task)
 
 
 def _result(
@@ -333,7 +342,7 @@ def _result(
         "next_steps": "" if status == "completed" else f"overhand resume {task.handle}: verified nodes stay.",
         "problems": [*merged.get("problems", ()), *_failures(state)],
         "checks": [],
-        "usage": budget.with_nodes(budget.usage_of(task), [one.get("usage", {}) for one in ends.values()]),
+        "usage": usage_with_nodes(usage_of_task(task), [one.get("usage", {}) for one in ends.values()]),
         "source": "plan",
         "output": store.relative(f"{store.folder(task.id)}/OUTPUT.md"),
         "run_folder": store.relative(store.run_folder(task.id, run_id)),
@@ -341,7 +350,7 @@ def _result(
         "repairs": 0,
         "nodes": rows,
         "tokens": sum(row["tokens"] for row in rows),
-        "seconds": round(machine.epoch(machine.now()) - machine.epoch(run.created), 3),
+        "seconds": round(epoch_of(now_stamp()) - epoch_of(run.created), 3),
         "merge": plan.merge.strategy,
         "winner": state.winner or None,
         "conflicts": merged.get("conflicts", []),
@@ -352,7 +361,7 @@ def _result(
     }
 
 
-def _failures(state: progress.State) -> list[dict[str, object]]:
+def _failures(state: progress.PlanState) -> list[dict[str, object]]:
     failed = [known for known in state.order if known.state == FAILED]
     texts = [f"Node {known.spec.id} ({known.agent}) failed: {known.why}" for known in failed]
     return [wrong("node-failed", text).as_json() for text in texts]
@@ -385,7 +394,7 @@ def _verified(rows: list[dict[str, Any]], status: str) -> str:
     return "all" if all(one == "all" for one in counted) else "some"
 
 
-def _summary(state: progress.State, status: str, why: str, merged: Mapping[str, Any]) -> str:
+def _summary(state: progress.PlanState, status: str, why: str, merged: Mapping[str, Any]) -> str:
     nodes = state.order
     count = {kind: [k.spec.id for k in nodes if k.state == kind] for kind in (VERIFIED, FAILED, SKIPPED, STOPPED)}
     whole = f"{len(nodes)} nodes are" if len(nodes) != 1 else "1 node is"
@@ -421,12 +430,12 @@ def _output(plan: Plan, result: dict[str, Any]) -> str:
     if result["problems"]:
         text = "\n".join(f"- {one['message']}" for one in result["problems"][:100])
         extra.append(Section("Problems", text))
-    return outputs.render(
-        outputs.Output(
+    return render_output(
+        Output(
             title=plan.task.strip().split("\n")[0][:120] or "A plan",
             status=result["status"],
             duration=say_duration(result["seconds"]),
-            agent=PLAN,
+            agent=PLAN_KIND,
             summary=result["summary"],
             for_primary=result["next_steps"],
             data=result["data"],
@@ -436,6 +445,6 @@ def _output(plan: Plan, result: dict[str, Any]) -> str:
 
 
 def _fenced(value: Any) -> str:
-    from overhand.documents.jsontext import dump
+    from overhand.documents import dump_json
 
-    return f"```json\n{dump(value)}\n```"
+    return f"```json\n{dump_json(value)}\n```"

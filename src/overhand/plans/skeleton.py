@@ -18,7 +18,7 @@ _UNWRITABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")  # lone surrogates and n
 _SPECIAL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
-def fitting(task: str, agents: Mapping[str, Sequence[str]]) -> list[str]:
+def fitting_agents(task: str, agents: Mapping[str, Sequence[str]]) -> list[str]:
     """The agents one of whose capabilities the task speaks of, the best ones first."""
     spoken = _words(task)
     rated = {name: sum(_speaks_of(spoken, one) for one in able) for name, able in agents.items()}
@@ -46,7 +46,7 @@ def _same(one: str, other: str) -> bool:
     return begin > 3 and one[:begin] == other[:begin] and abs(len(one) - len(other)) <= 4
 
 
-def outline(task: str, agents: Sequence[str], strategy: str = "") -> Plan:
+def outline_plan(task: str, agents: Sequence[str], strategy: str = "") -> Plan:
     """The nodes that these agents become, and which waits for which."""
     names = _named(agents)
     rows = enumerate(zip(names, agents, strict=True))
@@ -74,7 +74,7 @@ def _before(names: Sequence[str], number: int, strategy: str) -> tuple[str, ...]
     return (names[number - 1],)
 
 
-def short(plan: Plan, why: str = "") -> str:
+def short_plan(plan: Plan, why: str = "") -> str:
     """The short form: one node for each agent, with a result that is checked and handed on."""
     lines = [f"plan: {quoted(plan.task)}"]
     if plan.strategy in ("sequential", "pipeline", "fan-out-fan-in"):
@@ -98,7 +98,7 @@ def short(plan: Plan, why: str = "") -> str:
     return _text(f"A plan, {plan.strategy}{f': {why}' if why else ''}.", *lines)
 
 
-def template(name: str, task: str, agents: Sequence[str]) -> str:
+def plan_template(name: str, task: str, agents: Sequence[str]) -> str:
     return {"standard": _standard, "parallel": _parallel, "sequential": _sequential}[name](task, agents)
 
 
@@ -172,7 +172,7 @@ def quoted(text: str) -> str:
     return _SPECIAL.sub(lambda match: f"\\u{ord(match[0]):04X}", _UNWRITABLE.sub(r"\\uFFFD", written))
 
 
-def slug(task: str, taken: Iterable[str] = ()) -> str:
+def plan_slug(task: str, taken: Iterable[str] = ()) -> str:
     """A file's name made from the task's first words, unlike all that are there."""
     words = "".join(c if c.isascii() and c.isalnum() else " " for c in task.lower()).split()
     base = "-".join(words[:4])[:40].strip("-") or "plan"

@@ -9,9 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from overhand.documents.jsontext import finite, refuse
-from overhand.documents.problems import Problem, wrong
-from overhand.documents.text import shorten, unix
+from overhand.documents import Problem, finite_float, refuse_number, shorten, unix_lines, wrong
 
 JSON_LIMIT = 256 * 1024 * 1024
 YAML_LIMIT = 8 * 1024 * 1024
@@ -73,7 +71,7 @@ def _clean(text: str) -> tuple[str, list[Problem]]:
     """The text without BOM and with LF only, unless it holds what no file may hold."""
     if len(text) > JSON_LIMIT:
         return "", [too_large(len(text), JSON_LIMIT)]
-    text = unix(text.removeprefix("\ufeff"))
+    text = unix_lines(text.removeprefix("\ufeff"))
     try:
         text.isascii() or text.encode()
     except UnicodeEncodeError as error:
@@ -115,7 +113,7 @@ def _load_json(text: str) -> Source:
         return found
 
     try:
-        value = json.loads(text, object_pairs_hook=object_of, parse_constant=refuse, parse_float=finite)
+        value = json.loads(text, object_pairs_hook=object_of, parse_constant=refuse_number, parse_float=finite_float)
     except json.JSONDecodeError as error:
         reason = f"{error.msg[:1].lower()}{error.msg[1:]} at column {error.colno}"
         return Source(None, [syntax("JSON", reason, error.lineno, _FIX)])

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from overhand.errors import NotFound, OverhandError
 from overhand.plans import node_task, refs, results
 from overhand.plans import task as tasks
-from overhand.plans.progress import Event
-from overhand.system.jsonline import dumps
+from overhand.plans.progress import PlanEvent
+from overhand.system import dump_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from overhand.agents import Agent
-    from overhand.drafts.build import Draft
+    from overhand.drafts import Draft
     from overhand.plans.model import Plan
     from overhand.plans.progress import Command
-    from overhand.policy.actor import Actor
-    from overhand.record.task import Task
+    from overhand.policy import Actor
+    from overhand.record import Task
 
 
 class NodeStart(NamedTuple):
@@ -71,7 +71,7 @@ class NodeTasks:
         self._value = value  # what a node returned
         self._log_size = -1  # of the plan's log when its messages were last read
 
-    def start(self, commands: Sequence[Command]) -> list[Event]:
+    def start(self, commands: Sequence[Command]) -> list[PlanEvent]:
         """Begin nodes, in the queue or by the starter itself; the events that say so."""
         own: list[Command] = []
         queued: list[Command] = []
@@ -82,7 +82,7 @@ class NodeTasks:
     def _agent_of(self, command: Command) -> str:
         return command.facts.get("agent") or self.defaults.plan.nodes[command.node].agent
 
-    def _queue(self, commands: Sequence[Command]) -> list[Event]:
+    def _queue(self, commands: Sequence[Command]) -> list[PlanEvent]:
         """Have the supervisor run these nodes: new tasks share their syncs, one before any of them starts."""
         found, fresh = self.go_on(commands)
         made, refused = self._make(fresh, start=True)
@@ -92,7 +92,7 @@ class NodeTasks:
             self.starter.changed(task.id)
         return [*found, *refused, *(_started(command, task.id) for command, task, _ in made)]
 
-    def _start_own(self, commands: Sequence[Command]) -> list[Event]:
+    def _start_own(self, commands: Sequence[Command]) -> list[PlanEvent]:
         """Have the starter run these nodes."""
         again = [command for command in commands if command.node in self.by_node]
         made, refused = self._make([command for command in commands if command.node not in self.by_node], start=False)
@@ -107,7 +107,7 @@ class NodeTasks:
 
     def _make(
         self, commands: Sequence[Command], *, start: bool
-    ) -> tuple[list[tuple[Command, Task, Draft]], list[Event]]:
+    ) -> tuple[list[tuple[Command, Task, Draft]], list[PlanEvent]]:
         """Tasks for nodes that have none yet, and the end of those that cannot have one."""
         drafts: list[tuple[Command, Draft]] = []
         refused = []
@@ -117,7 +117,7 @@ class NodeTasks:
                 drafts.append((command, self._draft(command)))
             except (OverhandError, LookupError) as error:
                 facts = {"status": "rejected", "why": str(error)[:1000], "again": False}
-                refused.append(Event("Ended", time.time(), command.node, command.attempt, facts))
+                refused.append(PlanEvent("Ended", time.time(), command.node, command.attempt, facts))
         if not drafts:
             return [], refused
         new = self.actor.store.new_tasks([draft.task for _, draft in drafts], self.actor.by, start=start)
@@ -143,9 +143,9 @@ class NodeTasks:
         words = refs.resolve(node.task, look_up)
         agent = self._agent_of(command)
         by = node if agent == node.agent else replace(node, agent=agent)
-        return node_task.draft(self.defaults, by, inputs, words if isinstance(words, str) else dumps(words))
+        return node_task.draft(self.defaults, by, inputs, words if isinstance(words, str) else dump_line(words))
 
-    def go_on(self, commands: Sequence[Command]) -> tuple[list[Event], list[Command]]:
+    def go_on(self, commands: Sequence[Command]) -> tuple[list[PlanEvent], list[Command]]:
         """Nodes that have a task already: it goes on, once per attempt; and the commands for those that have none."""
         found, fresh = [], []
         for command in commands:
@@ -173,5 +173,5 @@ def defaults_for(actor: Actor, plan: Plan, own: Task, run_id: str, starter: Node
     return node_task.with_messages(defaults, own)
 
 
-def _started(command: Command, task_id: str) -> Event:
-    return Event("Started", time.time(), command.node, command.attempt, {"task": task_id})
+def _started(command: Command, task_id: str) -> PlanEvent:
+    return PlanEvent("Started", time.time(), command.node, command.attempt, {"task": task_id})

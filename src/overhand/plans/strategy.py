@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from overhand.documents.lists import looks_like_path
+from overhand.documents import looks_like_path
 from overhand.plans.model import Node, Plan
 from overhand.plans.order import dependencies, depths
 
@@ -60,7 +60,7 @@ class Score:
         }
 
 
-def score(plan: Plan, hints: Mapping[str, str] = HINTS) -> Score:
+def score_plan(plan: Plan, hints: Mapping[str, str] = HINTS) -> Score:
     """The plan's score; what the file gives wins over what is calculated."""
     files = _files(plan.nodes.values())
     needs = dependencies(plan.nodes)
@@ -99,7 +99,7 @@ def strategy_of(value: float, dependencies: int) -> str:
     return "pipeline" if dependencies <= 2 else "fan-out-fan-in"
 
 
-def explain(found: Score) -> list[str]:
+def explain_score(found: Score) -> list[str]:
     """The score for people, one line each: the rows, their sum, and what it leads to."""
     width = max(len(_counted(row)) for row in found.breakdown)
     lines = [f"{_counted(row):<{width}}  x {row.each:>2} = {row.points:>4}" for row in found.breakdown]

@@ -8,32 +8,36 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, files
-from overhand.documents import handoff as handoffs
-from overhand.documents.text import one_line
-from overhand.drafts import guards
-from overhand.drafts.build import Brief, build
+from overhand.agents import Agent, find_agent
+from overhand.documents import Handoff, one_line
+from overhand.drafts import Brief, build_draft, check_delegation
 from overhand.errors import Busy, OverhandError, Refused
 from overhand.plans import formats, node_task
-from overhand.policy import trust
-from overhand.policy.config import Kind
-from overhand.record.events import ABSENT, Accepted, Created, Judged, Notice, RunEnded, RunStarted, StopRequested, fold
-from overhand.record.task import PLAN
-from overhand.runs import prepare, run, spending
-from overhand.system.files import read_file, write_file
-from overhand.system.jsonline import dumps
+from overhand.policy import Kind, require_seal, require_trusted
+from overhand.record import (
+    ABSENT,
+    PLAN_KIND,
+    Accepted,
+    Created,
+    Judged,
+    Notice,
+    RunEnded,
+    RunStarted,
+    StopRequested,
+    fold,
+)
+from overhand.runs import archive_last_run, claim_run, reject_task, reserve_budget
+from overhand.system import dump_line, read_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from overhand.plans.model import Plan
     from overhand.plans.progress import Command
-    from overhand.policy.actor import Actor
-    from overhand.policy.caller import Caller
-    from overhand.record.store import LockedTask, NewTask, Store
-    from overhand.record.task import Task
+    from overhand.policy import Actor, Caller
+    from overhand.record import LockedTask, NewTask, Store, Task
 
-AGENT = Agent(PLAN, PLAN, options={"reentrant": True})
+AGENT = Agent(PLAN_KIND, PLAN_KIND, options={"reentrant": True})
 PLAN_FILE = "plan.json"
 SOURCE = "plan.yaml"  # as it was given; JSON is YAML too
 _GIVEN_UP = "its plan cannot go on"
@@ -41,7 +45,7 @@ _MOST = 256 * 1024 * 1024
 _SHOWN = 50  # nodes that the plan's own HANDOFF.md names
 
 
-def make(
+def make_plan_task(
     actor: Actor,
     caller: Caller,
     plan: Plan,
@@ -56,8 +60,8 @@ def make(
     root = actor.store.root
     if not given.get("trusted"):
         _only_from_people(caller, plan)
-    _look_at_agents(root, caller, plan, lambda name: find(name) or files.find(root, name, actor.config))
-    new = build(brief_of(caller, plan, source, given), AGENT, caller, actor.store, actor.config).task
+    _look_at_agents(root, caller, plan, lambda name: find(name) or find_agent(root, name, actor.config))
+    new = build_draft(brief_of(caller, plan, source, given), AGENT, caller, actor.store, actor.config).task
     _look_at_nodes(actor, plan, new, find)
     (task,) = actor.store.new_tasks([new], actor.by, start=not given.get("no_start"))
     return task
@@ -67,13 +71,13 @@ def _look_at_agents(root: str, caller: Caller, plan: Plan, find: Callable[[str],
     """Every agent exists, is trusted, and the caller may delegate to it."""
     names = {node.agent for node in plan.nodes.values()} | {plan.failure.fallback} - {"", "partial"}
     for agent in map(find, sorted(names)):
-        trust.require(root, agent.trusted_with)
-        guards.check_delegation(caller, agent)
+        require_trusted(root, agent.trusted_with)
+        check_delegation(caller, agent)
 
 
 def _look_at_nodes(actor: Actor, plan: Plan, new: NewTask, find: Callable[[str], Agent | None]) -> None:
     """Report the objections of all guards to all nodes at once, before anything is started."""
-    like = fold("plan", [Created(**new.created).replace(agent=PLAN).line])
+    like = fold("plan", [Created(**new.created).replace(agent=PLAN_KIND).line])
     base = node_task.node_defaults(actor.store, actor.config, plan, like, "", find=find)
     if refused := node_task.refusals(base):
         raise Refused(
@@ -99,17 +103,17 @@ def _only_from_people(caller: Caller, plan: Plan) -> None:
 
 def brief_of(caller: Caller, plan: Plan, source: str, given: Mapping[str, Any]) -> Brief:
     """The plan as a task; its limits are its own, not those of a kind."""
-    raw = dumps(formats.dump(plan)).encode("utf-8", "replace")
+    raw = dump_line(formats.dump(plan)).encode("utf-8", "replace")
     after, budget = given.get("after"), given.get("budget") or (f"{plan.budget} tokens" if plan.budget else "")
     return Brief(
-        handoff=handoffs.Handoff(task=plan.task.strip() or "A plan", context=_overview(plan)),
+        handoff=Handoff(task=plan.task.strip() or "A plan", context=_overview(plan)),
         alerts=False,
         priority=None,
         limits=Kind(timeout=plan.timeout or 0.0, max_timeout=math.inf, level=caller.level, contract=None),
         budget=str(budget),
         checks=(),
         after=str(after) if after else None,
-        settings={**dict(given.get("settings") or {}), PLAN: hashlib.sha256(raw).hexdigest()},
+        settings={**dict(given.get("settings") or {}), PLAN_KIND: hashlib.sha256(raw).hexdigest()},
         files={PLAN_FILE: raw, SOURCE: source.encode("utf-8", "replace")},
     )
 
@@ -123,10 +127,10 @@ def _overview(plan: Plan) -> str:
 # its run
 
 
-def read_plan(store: Store, task: Task) -> Plan:
+def accepted_plan(store: Store, task: Task) -> Plan:
     """The plan as it was accepted; one that was changed since is not run."""
     raw = read_file(f"{store.folder(task.id)}/{PLAN_FILE}", _MOST)
-    if raw is None or hashlib.sha256(raw).hexdigest() != task.settings.get(PLAN):
+    if raw is None or hashlib.sha256(raw).hexdigest() != task.settings.get(PLAN_KIND):
         raise Refused(
             f"{PLAN_FILE} of task {task.name} is not the plan that was accepted.",
             "Run the plan's file anew: overhand plan run FILE",
@@ -134,20 +138,20 @@ def read_plan(store: Store, task: Task) -> Plan:
     return formats.load(json.loads(raw))
 
 
-def begin(actor: Actor, task_id: str) -> str | None:
+def begin_plan(actor: Actor, task_id: str) -> str | None:
     """The plan's next run, which has no process; None if another process began it or it is no longer wanted."""
     task = actor.store.task(task_id)
     try:
-        trust.require_seal(task)
-        plan = read_plan(actor.store, task)
-        spending.reserve(actor, task)
+        require_seal(task)
+        plan = accepted_plan(actor.store, task)
+        reserve_budget(actor, task)
     except Busy:
         raise  # another process holds a log for a moment; the supervisor retries
     except OverhandError as error:
-        run.reject(actor, task_id, error)
+        reject_task(actor, task_id, error)
         return None
     with actor.store.lock(task_id, actor.by) as locked:
-        run_id = run.claim(locked, AGENT, plan.timeout or 0.0)
+        run_id = claim_run(locked, AGENT, plan.timeout or 0.0)
         if run_id is not None:
             _begin_run(locked, run_id)
         return run_id
@@ -155,10 +159,10 @@ def begin(actor: Actor, task_id: str) -> str | None:
 
 def _begin_run(locked: LockedTask, run_id: str) -> None:
     """Make the run's folder and record its start; after a kill, the next process does the rest."""
-    prepare.archive(locked)
+    archive_last_run(locked)
     place = locked.store.run_folder(locked.task_id, run_id)
     os.makedirs(place, exist_ok=True)
-    write_file(f"{place}/spec.json", dumps({"task": locked.task_id, "run": run_id, "agent": {"name": PLAN}}))
+    write_file(f"{place}/spec.json", dump_line({"task": locked.task_id, "run": run_id, "agent": {"name": PLAN_KIND}}))
     locked.append(RunStarted(run=run_id))
 
 
@@ -173,7 +177,7 @@ def ensure_begun(actor: Actor, task_id: str, run_id: str) -> Task:
     return task
 
 
-def give_up(actor: Actor, task_id: str, run_id: str, why: str) -> list[str]:
+def give_up_plan(actor: Actor, task_id: str, run_id: str, why: str) -> list[str]:
     """Fail the run of a plan that cannot be executed any more; the tasks of its nodes, which are asked to stop."""
     with actor.store.lock(task_id, actor.by) as locked:
         current = locked.task.current_run
@@ -209,7 +213,7 @@ def is_unbegun(child: Task, attempt: int) -> bool:
     return at_rest and (attempt_of(child) != attempt or (child.status is None and not child.runs))
 
 
-def situation(child: Task) -> str:
+def node_situation(child: Task) -> str:
     """`ended`, `waiting` for a person, a provider or what it delegated, or `working`."""
     current = child.current_run
     if child.queued:
@@ -259,6 +263,6 @@ def stop(actor: Actor, task_id: str, how: str, why: str) -> Task:
         current = locked.task.current_run
         if current is not None and not locked.task.stop:
             locked.append(StopRequested(why=how))
-        elif current is None and situation(locked.task) != "ended":
+        elif current is None and node_situation(locked.task) != "ended":
             locked.append(Judged(run=None, status="cancelled", summary=f"Stopped: {why}."))
         return locked.task

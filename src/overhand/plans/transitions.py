@@ -5,13 +5,13 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from overhand.plans import commands, progress
-from overhand.plans.progress import Command, NodeState, State
+from overhand.plans.progress import Command, NodeState, PlanState
 from overhand.plans.writers import meet
 
 # nodes that start
 
 
-def limit(state: State) -> None:
+def limit(state: PlanState) -> None:
     """The tighter of the plan's own caps and those from outside."""
     plan, limits = state.plan, state.limits
     state.cap = 1 if plan.strategy == "sequential" else _tighter(plan.max_parallel, limits.max_parallel)
@@ -22,7 +22,7 @@ def _tighter(one: int, other: int) -> int:
     return min(one, other) if one and other else one or other
 
 
-def queue(state: State, node: NodeState, todo: list[Command]) -> None:
+def queue(state: PlanState, node: NodeState, todo: list[Command]) -> None:
     """All it depends on is verified."""
     if node.approved:
         node.state = progress.READY
@@ -32,7 +32,7 @@ def queue(state: State, node: NodeState, todo: list[Command]) -> None:
         todo.append(commands.notice(node))
 
 
-def fill(state: State, todo: list[Command]) -> None:
+def fill(state: PlanState, todo: list[Command]) -> None:
     """Start what may start."""
     ready, cap = state.ready, state.cap
     while ready and (not cap or state.slots < cap) and state.phase == progress.GOING:
@@ -49,12 +49,12 @@ def fill(state: State, todo: list[Command]) -> None:
             node_failed(state, node, "its budget does not fit into what is left of the plan's", todo)
 
 
-def _fits(state: State, node: NodeState) -> bool:
+def _fits(state: PlanState, node: NodeState) -> bool:
     more = max(0, (node.spec.budget or 0) - node.spent)
     return state.committed < state.budget and state.committed + more <= state.budget
 
 
-def _start(state: State, node: NodeState, todo: list[Command]) -> None:
+def _start(state: PlanState, node: NodeState, todo: list[Command]) -> None:
     node.state = progress.STARTING
     if node.attempt:
         node.status, node.result, node.digest = "", None, ""
@@ -70,7 +70,7 @@ def _start(state: State, node: NodeState, todo: list[Command]) -> None:
     todo.append(commands.start(node))
 
 
-def release(state: State, node: NodeState) -> None:
+def release(state: PlanState, node: NodeState) -> None:
     """It is not live any more: its slot, its files and what it did not use are free."""
     state.live -= 1
     if node.slot:
@@ -86,7 +86,7 @@ def release(state: State, node: NodeState) -> None:
         state.aside.clear()
 
 
-def spend(state: State, node: NodeState, tokens: int) -> None:
+def spend(state: PlanState, node: NodeState, tokens: int) -> None:
     """It has used so much in all; less than was known before is old news."""
     if tokens > node.spent:
         state.spent += tokens - node.spent
@@ -97,7 +97,7 @@ def spend(state: State, node: NodeState, tokens: int) -> None:
 # the plan's end
 
 
-def node_failed(state: State, node: NodeState, why: str, todo: list[Command]) -> None:
+def node_failed(state: PlanState, node: NodeState, why: str, todo: list[Command]) -> None:
     """By the policy: go on without what depends on it, or stop everything."""
     node.state, node.why = progress.FAILED, why
     state.open -= 1
@@ -108,7 +108,7 @@ def node_failed(state: State, node: NodeState, why: str, todo: list[Command]) ->
             halt(state, "failed", "failed", todo)
 
 
-def _skip(state: State, node: NodeState) -> None:
+def _skip(state: PlanState, node: NodeState) -> None:
     """All that depends on it, however far away, cannot be had."""
     line = list(node.after)
     while line:
@@ -119,7 +119,7 @@ def _skip(state: State, node: NodeState) -> None:
             line += other.after
 
 
-def halt(state: State, outcome: str, why: str, todo: list[Command]) -> None:
+def halt(state: PlanState, outcome: str, why: str, todo: list[Command]) -> None:
     """Start nothing any more, and stop what has an agent; what is being verified ends by itself."""
     state.phase, state.outcome, state.why = progress.HALTING, outcome, why
     state.ready.clear()
@@ -133,7 +133,7 @@ def halt(state: State, outcome: str, why: str, todo: list[Command]) -> None:
             state.open -= 1
 
 
-def end(state: State, todo: list[Command]) -> None:
+def end(state: PlanState, todo: list[Command]) -> None:
     """Nothing is live and nothing can start: merge what is there, or finish."""
     if state.phase == progress.HALTING and state.outcome in ("failed", "cancelled"):
         return finish(state, state.outcome, todo)
@@ -145,27 +145,27 @@ def end(state: State, todo: list[Command]) -> None:
     return todo.append(commands.merge(state))
 
 
-def merged(state: State, status: str, why: str, todo: list[Command]) -> None:
+def merged(state: PlanState, status: str, why: str, todo: list[Command]) -> None:
     """The results are one, or could not be."""
     state.why = why or state.why
     finish(state, "partial" if status == "completed" and _short(state) else status, todo)
 
 
-def _short(state: State) -> bool:
+def _short(state: PlanState) -> bool:
     """Whether something is missing in what was merged."""
     if state.winner:
         return state.nodes[state.winner].status != "completed"
     return state.verified < len(state.order) or any(node.status != "completed" for node in state.order)
 
 
-def finish(state: State, status: str, todo: list[Command]) -> None:
+def finish(state: PlanState, status: str, todo: list[Command]) -> None:
     """The last command of a run."""
     _clear_timer(state, todo)
     state.phase, state.status = progress.FINISHED, status
     todo.append(commands.finish(state))
 
 
-def _clear_timer(state: State, todo: list[Command]) -> None:
+def _clear_timer(state: PlanState, todo: list[Command]) -> None:
     if state.timer:
         state.timer = 0.0
         todo.append(commands.clear_timer(state))

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from overhand.documents.problems import Problem, warning, wrong
-from overhand.documents.text import one_line, shorten
+from overhand.documents import Problem, one_line, shorten, warning, wrong
 from overhand.plans.model import RESERVED
 from overhand.plans.source import Path, Source
 from overhand.words import duration

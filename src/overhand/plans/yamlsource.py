@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Any
 
-from overhand.documents.problems import Problem, wrong
+from overhand.documents import Problem, wrong
 from overhand.plans.source import DEPTH, EXPANDED, YAML_LIMIT, Path, Source, syntax, too_deep, too_large
 
 _TAG = "tag:yaml.org,2002:"

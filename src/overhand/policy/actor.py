@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from overhand.policy import config as configs
-from overhand.record.store import Store
+from overhand.record import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from overhand.policy.config import Config
-    from overhand.record.task import By, Task
+    from overhand.record import By, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +29,4 @@ class Actor:
 
     def config_of(self, task: Task) -> Config:
         """The settings in force for this task."""
-        return configs.of_task(self.store.root, self.config, task.settings)
+        return configs.config_of_task(self.store.root, self.config, task.settings)

@@ -5,18 +5,20 @@ An amount has both measures; as a cap, 0 means that there is none in that measur
 
 from __future__ import annotations
 
-from overhand.record.task import Amount, Usage
-from overhand.system.jsonline import loads
+from overhand.record import Amount, Usage
+from overhand.system import load_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from overhand.record.task import Task
+    from overhand.record import Task
 
-WARN, CHECKPOINT, STOP = 70, 85, 95  # per cent of a cap
-LEVELS = (WARN, CHECKPOINT, STOP)
+WARN_LEVEL = 70  # per cent of a cap
+CHECKPOINT_LEVEL = 85
+STOP_LEVEL = 95
+LEVELS = (WARN_LEVEL, CHECKPOINT_LEVEL, STOP_LEVEL)
 SHARE = 0.25  # of the rest, for a child without its own budget: three at once leave some for a fourth
 NEEDED = "write it as 200k tokens, $5, or both: 200k tokens, $5"
 MOST_TOKENS, MOST_USD = 10**12, 10.0**7  # a larger number must be a mistake
@@ -27,21 +29,21 @@ _MONEY = ("dollars", "dollar", "usd", "us$", "$")
 _SMALL = 1e-9  # money is added up as floats
 
 
-def amount(tokens: int = 0, usd: float = 0.0) -> Amount:
+def make_amount(tokens: int = 0, usd: float = 0.0) -> Amount:
     return Amount(tokens=tokens, usd=usd)
 
 
 # words
 
 
-def parse(text: str | float) -> Amount:
+def parse_budget(text: str | float) -> Amount:
     """`200k tokens`, `200000`, `1.5M`, `$5`, `5 USD`, or both: `200k tokens, $3`; raises ValueError."""
-    found = amount()
+    found = make_amount()
     for part in _apart(str(text).lower()):
         tokens, usd = _one(part.strip())
         if (tokens and found.tokens) or (usd and found.usd):
             raise ValueError(f"{str(text)!r} names the same measure twice; {NEEDED}")
-        found = found + amount(tokens, usd)
+        found = found + make_amount(tokens, usd)
     return found
 
 
@@ -79,7 +81,7 @@ def _number(text: str, part: str) -> float:
     return float(digits.replace(",", "")) * _TIMES[unit]
 
 
-def say(cap: Amount) -> str:
+def say_budget(cap: Amount) -> str:
     """A budget as people write it; exact, so that it can be parsed again."""
     parts = [f"{_exact(cap.tokens)} tokens"] if cap.tokens else []
     if cap.usd:
@@ -111,27 +113,27 @@ def say_usd(usd: float) -> str:
 # arithmetic
 
 
-def add(*amounts: Amount) -> Amount:
-    return amount(sum(a.tokens for a in amounts), sum((a.usd for a in amounts), 0.0))
+def add_amounts(*amounts: Amount) -> Amount:
+    return make_amount(sum(a.tokens for a in amounts), sum((a.usd for a in amounts), 0.0))
 
 
-def tighter(one: Amount, other: Amount) -> Amount:
+def tighter_cap(one: Amount, other: Amount) -> Amount:
     """Both caps combined: the smaller one in each measure, where there is one."""
     tokens = min(filter(None, (one.tokens, other.tokens)), default=0)
-    return amount(tokens, min(filter(None, (one.usd, other.usd)), default=0.0))
+    return make_amount(tokens, min(filter(None, (one.usd, other.usd)), default=0.0))
 
 
-def within(wanted: Amount, cap: Amount) -> Amount:
+def capped_measures(wanted: Amount, cap: Amount) -> Amount:
     """Only the measures in which there is a cap."""
-    return amount(wanted.tokens if cap.tokens else 0, wanted.usd if cap.usd else 0.0)
+    return make_amount(wanted.tokens if cap.tokens else 0, wanted.usd if cap.usd else 0.0)
 
 
-def larger(one: Amount, other: Amount) -> Amount:
+def larger_amount(one: Amount, other: Amount) -> Amount:
     """The greater in each measure."""
-    return amount(max(one.tokens, other.tokens), max(one.usd, other.usd))
+    return make_amount(max(one.tokens, other.tokens), max(one.usd, other.usd))
 
 
-def level(spent: Amount, cap: Amount) -> int:
+def budget_level(spent: Amount, cap: Amount) -> int:
     """The highest of 70, 85 and 95 per cent that was reached, in either measure; 0 below."""
     return max(_level(spent.tokens, cap.tokens), _level(spent.usd + _SMALL, cap.usd))
 
@@ -145,36 +147,36 @@ def _level(spent: float, cap: float) -> int:
     return max((one for one in LEVELS if cap and spent * 100 >= one * cap), default=0)
 
 
-def share(cap: Amount, committed: Amount, asked: Amount, part: float = SHARE) -> Amount:
+def child_share(cap: Amount, committed: Amount, asked: Amount, part: float = SHARE) -> Amount:
     """A child's budget: what it asks for, or a part of the rest; never more than the rest."""
     left = cap - committed
     tokens = asked.tokens or max(1, int(left.tokens * part))
-    return within(amount(min(tokens, left.tokens), min(asked.usd or left.usd * part, left.usd)), cap)
+    return capped_measures(make_amount(min(tokens, left.tokens), min(asked.usd or left.usd * part, left.usd)), cap)
 
 
-def explicit(task: Task) -> Amount:
+def own_cap(task: Task) -> Amount:
     """The task's own cap; a value that can't be parsed, from an older version, is none."""
     try:
-        return parse(task.budget) if task.budget else amount()
+        return parse_budget(task.budget) if task.budget else make_amount()
     except ValueError:
-        return amount()
+        return make_amount()
 
 
-def used(usage: Usage | None) -> Amount:
-    return usage.amount if usage else amount()
+def amount_used(usage: Usage | None) -> Amount:
+    return usage.amount if usage else make_amount()
 
 
-def own(task: Task) -> Amount:
+def own_spending(task: Task) -> Amount:
     """What the task's own runs have used, as it is recorded."""
-    return add(*(used(run.usage) for run in task.runs))
+    return add_amounts(*(amount_used(run.usage) for run in task.runs))
 
 
-def total(tasks: Iterable[Task]) -> Amount:
+def total_used(tasks: Iterable[Task]) -> Amount:
     """What the runs of all these tasks have used."""
-    return add(*map(own, tasks))
+    return add_amounts(*map(own_spending, tasks))
 
 
-def holds(task: Task) -> dict[str, Amount]:
+def child_holds(task: Task) -> dict[str, Amount]:
     """Each child's share of this task's budget: what it holds while it may run, what it used once it has ended."""
     return {**task.settled, **task.reserved}
 
@@ -182,7 +184,7 @@ def holds(task: Task) -> dict[str, Amount]:
 # what agents report
 
 
-def tally(raw: bytes, *, last: bool = False) -> Usage | None:
+def tally_reports(raw: bytes, *, last: bool = False) -> Usage | None:
     """The sum of all reported turns, None without any; unreadable lines and an incomplete last one are skipped."""
     whole, _, rest = raw.rpartition(b"\n")
     turns = [turn for line in (*whole.split(b"\n"), *([rest] if last else [])) if (turn := _turn(line))]
@@ -203,7 +205,7 @@ def _turn(line: bytes) -> dict[str, Any] | None:
     if not line.strip():
         return None
     try:
-        value = loads(line.decode("utf-8", "replace"))
+        value = load_line(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
     keys = ("input", "output", "usd", "context")
@@ -221,42 +223,42 @@ def _positive(value: object) -> float:
     return float(min(value, MOST_TOKENS))
 
 
-def estimate(given: int, printed: int) -> Usage:
+def estimate_usage(given: int, printed: int) -> Usage:
     """The estimated usage of an agent that reported none: a token is about four bytes of prompt and output."""
     return Usage(input=given // 4, output=printed // 4, usd=0.0, turns=0, context=0, window=0, estimated=True)
 
 
-def usage_of(task: Task) -> dict[str, Any]:
+def usage_of_task(task: Task) -> dict[str, Any]:
     """What a task has used so far, as JSON shows it."""
     known = [(run.id, run.usage) for run in task.runs if run.usage]
-    spent, cap = own(task), explicit(task)
-    children = add(*holds(task).values())
+    spent, cap = own_spending(task), own_cap(task)
+    children = add_amounts(*child_holds(task).values())
     return {
         "input": sum(usage.input for _, usage in known),
         "output": sum(usage.output for _, usage in known),
         **vars(spent.rounded()),
         "turns": sum(usage.turns for _, usage in known),
         "estimated": any(usage.estimated for _, usage in known),
-        "budget": {**vars(cap), "text": say(cap)} if cap.is_cap else None,
+        "budget": {**vars(cap), "text": say_budget(cap)} if cap.is_cap else None,
         "used_of_budget": round((spent + children).portion(cap), 4) if cap.is_cap else None,
         "children": {**vars(children.rounded()), "held": sorted(task.reserved)},
         "limits": task.limits,
-        "runs": [{"id": run_id, **vars(usage), "tokens": used(usage).tokens} for run_id, usage in known],
+        "runs": [{"id": run_id, **vars(usage), "tokens": amount_used(usage).tokens} for run_id, usage in known],
     }
 
 
-OF_NODES = ("input", "output", "tokens", "usd", "turns", "estimated")
+NODE_MEASURES = ("input", "output", "tokens", "usd", "turns", "estimated")
 
 
-def with_nodes(usage: dict[str, Any], nodes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def usage_with_nodes(usage: dict[str, Any], nodes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """A plan's usage: the sum of its nodes', as it uses nothing itself."""
     found = list(nodes)
-    sums = {name: sum((one.get(name, 0) for one in found), usage[name]) for name in OF_NODES[:-1]}
+    sums = {name: sum((one.get(name, 0) for one in found), usage[name]) for name in NODE_MEASURES[:-1]}
     about = usage["estimated"] or any(one.get("estimated") for one in found)
     return {**usage, **sums, "usd": round(sums["usd"], 6), "estimated": about}
 
 
-def figures(task: Task) -> dict[str, Any]:
+def usage_figures(task: Task) -> dict[str, Any]:
     """The usage of its runs, without zeros."""
-    usage = usage_of(task)
-    return {name: usage[name] for name in OF_NODES if usage[name]}
+    usage = usage_of_task(task)
+    return {name: usage[name] for name in NODE_MEASURES if usage[name]}

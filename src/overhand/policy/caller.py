@@ -6,15 +6,14 @@ import os
 from contextvars import ContextVar
 
 from overhand.errors import NotAllowed, OverhandError
-from overhand.system import lock, processes
+from overhand.system import ancestors_of, environment_of, is_held, known_sessions, lock_holder, shim_place, start_time
 from overhand.words import is_run_id, is_task_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from overhand.record.store import Store
-    from overhand.record.task import Run, Task
+    from overhand.record import Run, Store, Task
 
 # the run that a function agent of this process is in: (project, task, run)
 inside_run: ContextVar[tuple[str, str, str] | None] = ContextVar("inside_run", default=None)
@@ -49,10 +48,10 @@ class Caller:
     def by(self, via: str) -> dict[str, Any]:
         if self.run:
             return {"kind": "run", "run": self.run, "via": via}
-        return {"kind": "person", "user": user(), "via": via}
+        return {"kind": "person", "user": user_name(), "via": via}
 
 
-def user() -> str:
+def user_name() -> str:
     if named := os.environ.get("LOGNAME") or os.environ.get("USER"):
         return named
     import pwd
@@ -63,7 +62,7 @@ def user() -> str:
         return str(os.getuid())
 
 
-def caller(store: Store) -> Caller:
+def find_caller(store: Store) -> Caller:
     """Find the caller: by context, by descent from a run's shim, or by the marker in an ancestor's environment."""
     for task_id, run_id in _signs(store):
         try:
@@ -88,15 +87,15 @@ def _signs(store: Store) -> list[tuple[str, str]]:
 
 
 def _signs_of_process(store: Store) -> list[tuple[str, str]]:
-    chain = processes.ancestors(os.getpid())
-    supervisor = lock.holder(f"{store.own}/lock")
+    chain = ancestors_of(os.getpid())
+    supervisor = lock_holder(f"{store.own}/lock")
     if supervisor in chain:  # its ancestors only happened to start it
         chain = chain[: chain.index(supervisor)]
-    found = [sign for pid in chain if (sign := run_of_place(store, processes.shim_place(pid)))]
+    found = [sign for pid in chain if (sign := run_of_place(store, shim_place(pid)))]
     found += _by_record(store, chain) if not found else []
     for pid in chain:
-        run_id = processes.environment_of(pid, "OVERHAND_RUN")
-        task_id = processes.environment_of(pid, "OVERHAND_TASK")
+        run_id = environment_of(pid, "OVERHAND_RUN")
+        task_id = environment_of(pid, "OVERHAND_TASK")
         if run_id and task_id and is_run_id(run_id) and is_task_id(task_id):
             found.append((task_id, run_id))
     own = os.environ.get("OVERHAND_TASK", ""), os.environ.get("OVERHAND_RUN", "")
@@ -124,8 +123,8 @@ def _by_record(store: Store, chain: list[int]) -> list[tuple[str, str]]:
         run = task.current_run
         if run is None or run.has_ended:
             continue
-        leader = processes.known_sessions(store.run_folder(task.id, run.id)).get(own)
-        orphan = leader is not None and processes.start_time(own) in (None, leader)
+        leader = known_sessions(store.run_folder(task.id, run.id)).get(own)
+        orphan = leader is not None and start_time(own) in (None, leader)
         if orphan or (run.attached and run.shim in chain[1:]):
             found.append((task.depth, task.id, run.id))
     return [(task_id, run_id) for _, task_id, run_id in sorted(found, reverse=True)]
@@ -134,10 +133,10 @@ def _by_record(store: Store, chain: list[int]) -> list[tuple[str, str]]:
 def _from_run(store: Store, task: Task, run: Run) -> Caller:
     import time
 
-    from overhand.system import machine
+    from overhand.system import boot_id
 
     left = None
-    if run.boot == machine.boot() and run.timeout:
+    if run.boot == boot_id() and run.timeout:
         left = max(0.0, run.mono + run.timeout + run.waited - time.monotonic())
     place = store.run_folder(task.id, run.id)
     return Caller(
@@ -146,7 +145,7 @@ def _from_run(store: Store, task: Task, run: Run) -> Caller:
         depth=task.depth,
         path=tuple(task.path),
         left=left,
-        live=not run.has_ended and lock.is_held(f"{place}/life"),
+        live=not run.has_ended and is_held(f"{place}/life"),
         can_delegate=bool(task.settings.get("can_delegate", True)),
         level=task.level,
     )

@@ -11,8 +11,8 @@ from overhand.errors import BadInput
 from overhand.policy import budget as budgets
 from overhand.policy.routes import KINDS, NO_KIND, Route, read_routes
 from overhand.policy.settings import NOTE_KINDS, READERS, a_count, table_in, tables_in, take, tell_unknown
-from overhand.record.task import Amount
-from overhand.system.files import read_file
+from overhand.record import Amount
+from overhand.system import read_file
 from overhand.words import LEVELS, duration
 
 FILES = (".overhand/config.toml", ".overhand/local.toml")
@@ -47,7 +47,7 @@ class Budgets:
     """How much tasks may use."""
 
     task: str = ""
-    day: Amount = field(default_factory=budgets.amount)
+    day: Amount = field(default_factory=budgets.make_amount)
     share: float = budgets.SHARE
 
 
@@ -83,7 +83,7 @@ class Config:
     budget: Budgets = field(default_factory=Budgets)
 
     def kind(self, name: str | None) -> Kind:
-        from overhand.documents.contracts import contract_for_kind
+        from overhand.documents import contract_for_kind
 
         timeout, longest, level = KINDS.get(name or "", NO_KIND)
         own = self.kinds.get(name or "none", {})
@@ -110,12 +110,12 @@ def user_folder() -> str:
     return os.path.join(base, "overhand")
 
 
-def present(root: str) -> list[str]:
+def settings_files(root: str) -> list[str]:
     """The project's existing settings files."""
     return [name for name in FILES if os.path.lexists(f"{root}/{name}")]
 
 
-def marks(root: str, *more: str) -> list[tuple[int, int, int] | None]:
+def settings_marks(root: str, *more: str) -> list[tuple[int, int, int] | None]:
     """Marks that change when one of the settings files (or of `more`) is written."""
     found: list[tuple[int, int, int] | None] = []
     for path in (os.path.join(user_folder(), "config.toml"), *(f"{root}/{name}" for name in FILES), *more):
@@ -127,7 +127,7 @@ def marks(root: str, *more: str) -> list[tuple[int, int, int] | None]:
     return found
 
 
-def load(root: str, settings: dict[str, Any] | None = None, *, project: bool = True) -> Config:
+def load_config(root: str, settings: dict[str, Any] | None = None, *, project: bool = True) -> Config:
     """Read every level and report all problems at once; `project=False` ignores the project's own files."""
     merged: dict[str, Any] = {}
     problems: list[str] = []
@@ -157,10 +157,10 @@ def _keep_own(found: dict[str, Any], where: str, own: str, problems: list[str]) 
             del found[name]
 
 
-def of_task(root: str, config: Config, settings: dict[str, Any]) -> Config:
+def config_of_task(root: str, config: Config, settings: dict[str, Any]) -> Config:
     """The settings in force for one task, which may have its own (`--set`)."""
     own = {key: value for key, value in settings.items() if key not in AGENT_MARKS}
-    return load(root, own) if own else config
+    return load_config(root, own) if own else config
 
 
 def _read(path: str, problems: list[str]) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _nest(key: str, value: Any) -> dict[str, Any]:
     return {first: _nest(rest, value) if rest else value}
 
 
-def setting(text: str) -> tuple[str, Any]:
+def parse_setting(text: str) -> tuple[str, Any]:
     """`key=value` of `--set`; the value is read as TOML, else as a string."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():

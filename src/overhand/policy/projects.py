@@ -6,8 +6,7 @@ import os
 
 from overhand.errors import OverhandError
 from overhand.policy import config
-from overhand.system.files import read_file, write_file
-from overhand.system.lock import Lock
+from overhand.system import Lock, read_file, write_file
 
 _MAX = 1 << 20
 
@@ -16,7 +15,7 @@ def place() -> str:
     return os.path.join(config.user_folder(), "projects")
 
 
-def remember(root: str) -> None:
+def remember_project(root: str) -> None:
     """Add a project to the list, once; failing to write it is not an error."""
     if "\n" in root or root in _listed():
         return
@@ -31,7 +30,7 @@ def remember(root: str) -> None:
         return
 
 
-def known() -> list[str]:
+def known_projects() -> list[str]:
     """The projects that still exist."""
     listed = _listed()
     there = [root for root in listed if os.path.isdir(root)]

@@ -94,7 +94,7 @@ def route_of(routes: Mapping[str, Route], kind: str) -> Route:
     )
 
 
-def check_mode(route: Route, agent: str, driver: str, *, elsewhere: bool) -> None:
+def check_route_mode(route: Route, agent: str, driver: str, *, elsewhere: bool) -> None:
     """Refuse an agent whose driver doesn't fit the route's mode: external work needs a driver that starts it there."""
     if route.mode == "external" and not elsewhere:
         raise Refused(
@@ -103,6 +103,6 @@ def check_mode(route: Route, agent: str, driver: str, *, elsewhere: bool) -> Non
         )
 
 
-def agent_of(route: Route, known: Container[str]) -> str:
+def agent_of_route(route: Route, known: Container[str]) -> str:
     """The agent named by the route, else the one named like the kind; empty means the default agent."""
     return route.agent or (route.kind if route.kind in known else "")

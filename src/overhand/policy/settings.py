@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from overhand.policy import budget as budgets
-from overhand.record.task import Amount
+from overhand.record import Amount
 from overhand.words import duration, is_limit_rule
 
 Reader = Callable[[Any], Any]  # raises ValueError or TypeError
@@ -148,13 +148,13 @@ def tables_in(merged: dict[str, Any], name: str, problems: list[str]) -> dict[st
 
 def a_budget(value: Any) -> str:
     """A budget in its normal form."""
-    return budgets.say(an_amount(value))
+    return budgets.say_budget(an_amount(value))
 
 
 def an_amount(value: Any) -> Amount:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError(f"a budget was needed; {budgets.NEEDED}")
-    return budgets.parse(value) if value not in ("", 0) else budgets.amount()
+    return budgets.parse_budget(value) if value not in ("", 0) else budgets.make_amount()
 
 
 def a_part(value: Any) -> float:

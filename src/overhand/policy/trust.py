@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.errors import NotTrusted, StorageFailed, storage_failed
 from overhand.policy import config
-from overhand.system import lock
-from overhand.system.files import MAX_PLAN, read_file, write_file
+from overhand.system import MAX_PLAN, Lock, read_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-    from overhand.record.task import Task
+    from overhand.record import Task
 
 
-def present(root: str, names: Iterable[str], personal: Container[str] = ()) -> list[str]:
+def existing_files(root: str, names: Iterable[str], personal: Container[str] = ()) -> list[str]:
     """The existing files among these files and folders of a project; a personal one only if git tracks it."""
     found: list[str] = []
     for name in names:
@@ -43,23 +42,23 @@ def _below(folder: str) -> list[str]:
 
 def _is_untracked(root: str, name: str) -> bool:
     """Whether this file cannot have come with the repository."""
-    from overhand.system import git  # rarely needed
+    from overhand.system import is_untracked  # rarely needed
 
-    return git.is_untracked(root, name)
+    return is_untracked(root, name)
 
 
-def place() -> str:
+def trust_file() -> str:
     """The file in the user's folder that lists what is trusted."""
     return os.path.join(config.user_folder(), "trust.json")
 
 
 def _known(root: str) -> dict[str, str]:
-    raw = read_file(place())
+    raw = read_file(trust_file())
     try:
         projects = json.loads(raw)["projects"] if raw else {}
         return dict(projects.get(root, {}))
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise StorageFailed(f"{place()} cannot be read.", "Mend or move that file, then: overhand trust") from None
+        raise StorageFailed(f"{trust_file()} cannot be read.", "Mend or move that file, then: overhand trust") from None
 
 
 def _digest(root: str, name: str) -> str | None:
@@ -68,7 +67,7 @@ def _digest(root: str, name: str) -> str | None:
     return hashlib.sha256(raw).hexdigest() if raw is not None and len(raw) <= MAX_PLAN else None
 
 
-def untrusted(root: str, names: Iterable[str]) -> list[str]:
+def untrusted_files(root: str, names: Iterable[str]) -> list[str]:
     """Those of these files whose content is not trusted."""
     wanted = list(names)
     if not wanted:
@@ -77,36 +76,36 @@ def untrusted(root: str, names: Iterable[str]) -> list[str]:
     return [name for name in wanted if known.get(name) != _digest(root, name) or name not in known]
 
 
-def vouches(root: str, name: str, raw: bytes) -> bool:
+def is_trusted_content(root: str, name: str, raw: bytes) -> bool:
     """Whether the user trusts this file with exactly these bytes, as just read."""
     return _known(root).get(name) == hashlib.sha256(raw).hexdigest()
 
 
-def _own_folder() -> lock.Lock:
+def _own_folder() -> Lock:
     """The user's folder, for one writer at a time."""
     folder = config.user_folder()
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise storage_failed(error, "Cannot remember what is trusted") from error
-    return lock.Lock(f"{folder}/trust.lock", "The list of trusted files")
+    return Lock(f"{folder}/trust.lock", "The list of trusted files")
 
 
-def marks(root: str, names: Iterable[str]) -> dict[str, str]:
+def file_digests(root: str, names: Iterable[str]) -> dict[str, str]:
     """The digests of these files as a person sees them now; links and other non-regular files have none."""
     return {name: mark for name in names if (mark := _digest(root, name))}
 
 
-def remember(root: str, marks: Mapping[str, str]) -> None:
+def mark_trusted(root: str, marks: Mapping[str, str]) -> None:
     """Trust these files with exactly this content."""
     with _own_folder():
-        raw = read_file(place())
+        raw = read_file(trust_file())
         everything: dict[str, Any] = json.loads(raw) if raw else {"version": 1, "projects": {}}
         everything["projects"].setdefault(root, {}).update(marks)
-        write_file(place(), json.dumps(everything, indent=1, sort_keys=True) + "\n", mode=0o600)
+        write_file(trust_file(), json.dumps(everything, indent=1, sort_keys=True) + "\n", mode=0o600)
 
 
-def seal(facts: Mapping[str, Any]) -> str:
+def seal_task(facts: Mapping[str, Any]) -> str:
     """Sign what a new task may run with the user's own key, so that a clone or a pull can't bring a valid task."""
     wanted = [facts.get(name) or None for name in ("title", "checks", "settings", "level", "contract")]
     text = _WRITTEN(wanted).encode("utf-8", "replace")
@@ -116,22 +115,22 @@ def seal(facts: Mapping[str, Any]) -> str:
 _WRITTEN = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
-def sealed(task: Task) -> bool:
+def is_sealed(task: Task) -> bool:
     """Whether this task was made by this user, through Overhand."""
     facts = {"title": task.title, "settings": task.settings, "level": task.level, "contract": task.contract}
-    return task.seal == seal({**facts, "checks": [vars(check) for check in task.checks]})
+    return task.seal == seal_task({**facts, "checks": [vars(check) for check in task.checks]})
 
 
-def foreign(task: Task) -> str:
+def unsealed_message(task: Task) -> str:
     """The message about a task without a valid seal."""
     return f"Task {task.id} was not made here by you: it came with the files."
 
 
 def require_seal(task: Task) -> None:
     """Refuse to run a task without a valid seal."""
-    if not sealed(task):
+    if not is_sealed(task):
         again = f"overhand delegate --handoff .agent-workspaces/{task.id}/HANDOFF.md"
-        raise NotTrusted(f"{foreign(task)} Nothing was run.", f"Read it; if it is what you want: {again}")
+        raise NotTrusted(f"{unsealed_message(task)} Nothing was run.", f"Read it; if it is what you want: {again}")
 
 
 @cache
@@ -145,13 +144,13 @@ def _key(path: str) -> bytes:
     return raw
 
 
-def require(root: str, names: Iterable[str]) -> None:
+def require_trusted(root: str, names: Iterable[str]) -> None:
     """Refuse if any of these files is not trusted, and name them."""
-    if missing := untrusted(root, names):
+    if missing := untrusted_files(root, names):
         text = f"Not trusted yet: {', '.join(missing)}. Nothing was run."
         raise NotTrusted(text, "Read them, then: overhand trust", files=missing)
 
 
-def settings(root: str) -> config.Config:
+def trusted_config(root: str) -> config.Config:
     """The settings in force; an untrusted project's own don't count."""
-    return config.load(root, project=not untrusted(root, config.present(root)))
+    return config.load_config(root, project=not untrusted_files(root, config.settings_files(root)))

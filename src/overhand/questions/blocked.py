@@ -11,20 +11,19 @@ import time
 from typing import TYPE_CHECKING
 
 from overhand.questions import files
-from overhand.record.events import RunBlocked, RunUnblocked
-from overhand.system import lock
-from overhand.system.files import names_in, read_file
+from overhand.record import RunBlocked, RunUnblocked
+from overhand.system import is_held, names_in, read_file
 
 if TYPE_CHECKING:
     from typing import Literal
 
-    from overhand.policy.actor import Actor
-    from overhand.record.task import Run, Task
+    from overhand.policy import Actor
+    from overhand.record import Run, Task
 
     Blocker = Literal["ask", "child", "file"]
 
 AGAIN = 30.0  # seconds within which an agent should call again after `ask` asked it to
-QUIET = 5.0  # seconds without a sign of life after which a run counts as waiting for its question in a file
+QUIET_SECONDS = 5.0  # seconds without a sign of life after which a run counts as waiting for its question in a file
 
 _FOR_ANSWER, _FOR_TASK = ("ask-",), tuple("0123456789")  # how the names of waiting marks begin
 
@@ -50,7 +49,7 @@ def has_waiting_process(place: str) -> bool:
 
 def update_blocked(actor: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
     """Take in what the run asked, and record whether it is blocked now; True if a file must be looked at again."""
-    taken = files.take_in(actor.store, actor.store.task(task_id), actor.by)
+    taken = files.take_in_files(actor.store, actor.store.task(task_id), actor.by)
     task, run = taken.task, taken.task.current_run
     files.redeliver(actor.store, task)
     if run is not None and not run.has_ended:
@@ -92,7 +91,7 @@ def is_asking(place: str, task: Task) -> bool:
 def _has_mark(place: str, prefixes: tuple[str, ...]) -> bool:
     """Whether a process holds one of the run's waiting marks whose names begin so."""
     folder = f"{place}/waiting"
-    return any(name.startswith(prefixes) and lock.is_held(f"{folder}/{name}") for name in names_in(folder))
+    return any(name.startswith(prefixes) and is_held(f"{folder}/{name}") for name in names_in(folder))
 
 
 def _age(path: str) -> float:

@@ -8,17 +8,14 @@ import time
 from overhand.errors import BadInput
 from overhand.questions import record
 from overhand.questions.record import Asking
-from overhand.record.events import Notice
-from overhand.record.values import Record
-from overhand.system import bell
-from overhand.system.files import read_file
+from overhand.record import Notice, Record
+from overhand.system import hung_bells, read_file, ring_bells
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.record.store import LockedTask, Store
-    from overhand.record.task import By, Question, Task
+    from overhand.record import By, LockedTask, Question, Store, Task
 
 SETTLE = 2.0  # seconds for which an unreadable file may still be being written
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -40,7 +37,7 @@ class Found(Record, frozen=True):
     sha: str = ""
 
 
-def take_in(store: Store, task: Task, by: By, *, final: bool = False) -> TakenIn:
+def take_in_files(store: Store, task: Task, by: By, *, final: bool = False) -> TakenIn:
     """Record what is new in `ipc/`, and deliver answers whose file is missing.
 
     With `final` the writers are gone: what is there now is all there will be.
@@ -64,13 +61,13 @@ def take_in(store: Store, task: Task, by: By, *, final: bool = False) -> TakenIn
                 given.append(known)
         task = locked.task
     for question in given:
-        bell.ring(ipc, record.bell_prefix(question))
+        ring_bells(ipc, record.bell_prefix(question))
     for question in _undelivered(task, ipc):
-        record.deliver(store, task.id, question, record.full_answer(store, task.id, question))
+        record.deliver_answer(store, task.id, question, record.full_answer(store, task.id, question))
     return TakenIn(task=task, unfinished=unfinished)
 
 
-def has_unread(store: Store, task: Task) -> bool:
+def has_unread_files(store: Store, task: Task) -> bool:
     """Whether a question, or an answer to an open one, lies in `ipc/` that the record does not know yet."""
     found = record.files_in(record.folder(store, task.id))
     if not found:  # most never ask
@@ -84,11 +81,11 @@ def has_unread(store: Store, task: Task) -> bool:
 def redeliver(store: Store, task: Task) -> None:
     """Ring again for answers that a process still waits for: the process that answered may have been killed."""
     ipc = record.folder(store, task.id)
-    hung = bell.hung(ipc)
+    hung = hung_bells(ipc)
     for question in task.questions if hung else ():
         prefix = record.bell_prefix(question)
         if not question.is_open and any(name.startswith(prefix) for name in hung):
-            bell.ring(ipc, prefix)
+            ring_bells(ipc, prefix)
 
 
 def _news(task: Task, ipc: str) -> Iterator[tuple[str, str]]:
@@ -171,17 +168,15 @@ def _take_answer(locked: LockedTask, ipc: str, known: Question) -> bool:
 
 def _read_answer(raw: bytes | None) -> tuple[str | None, str]:
     """The answer in a file, or what is wrong with it: the format, any object that has one, or a person's plain text."""
-    from overhand.documents import ipc as documents
-    from overhand.documents import jsontext
-    from overhand.documents.problems import has_errors
+    from overhand.documents import has_errors, load_json, parse_answer
 
     if raw is None:
         return None, "it is no regular file."
     text = _text(raw)
-    answer, problems = documents.parse_answer(text)
+    answer, problems = parse_answer(text)
     if answer is not None:
         return answer.answer, ""
-    value, error = jsontext.load(text)
+    value, error = load_json(text)
     if isinstance(value, dict) and isinstance(value.get("answer"), str):
         return value["answer"], ""
     if _is_prose(text, error):
@@ -195,20 +190,18 @@ def _is_prose(text: str, error: str) -> bool:
 
 def _read_question(raw: bytes | None, stem: str) -> Found:
     """As much of a question as can be read: the format, any object that has one, or the plain text of the file."""
-    from overhand.documents import ipc as documents
-    from overhand.documents import jsontext
-    from overhand.documents.problems import has_errors
+    from overhand.documents import has_errors, load_json, parse_question
 
     if raw is None:
         return Found(problem="is no regular file and is not read.")
     text, sha = _text(raw), _sha(raw)
     seq = int(stem) if stem.isascii() and stem.isdigit() else None
-    question, problems = documents.parse_question(text, seq)
+    question, problems = parse_question(text, seq)
     if question is not None:
         step = question.checklist_item
         return Found(asking=Asking(text=question.question, options=question.options, step=step, via="file"), sha=sha)
     wrong = " ".join(p.message for p in problems if has_errors([p]))
-    value, error = jsontext.load(text)
+    value, error = load_json(text)
     if isinstance(value, dict) and isinstance(value.get("question"), str) and value["question"].strip():
         given = value.get("options")
         options = tuple(text for text in given if isinstance(text, str)) if isinstance(given, list) else ()
@@ -221,9 +214,9 @@ def _read_question(raw: bytes | None, stem: str) -> Found:
 
 
 def _text(raw: bytes) -> str:
-    from overhand.documents.text import decode
+    from overhand.documents import decode_text
 
-    return decode(raw)[0]
+    return decode_text(raw)[0]
 
 
 def _cause(ipc: str, name: str) -> str:

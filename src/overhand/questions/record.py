@@ -11,20 +11,15 @@ import os
 
 from overhand.errors import BadInput, NotFound, Refused, StaleRun
 from overhand.questions.resume import next_run_after_answer
-from overhand.record.events import Answered, Asked
-from overhand.record.values import Record
-from overhand.system import bell, machine
-from overhand.system.files import is_there, names_in, read_file, write_file
-from overhand.system.jsonline import dumps, loads
+from overhand.record import Answered, Asked, Record
+from overhand.system import dump_line, is_there, load_line, names_in, now_stamp, read_file, ring_bells, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from overhand.record.events import Event
-    from overhand.record.store import LockedTask, Store
-    from overhand.record.task import By, Question, Task
+    from overhand.record import By, Event, LockedTask, Question, Store, Task
     from overhand.words import Via
 
 _SHORT = 500  # characters of a question in the log; its file has the whole
@@ -49,7 +44,9 @@ class Asking(Record, frozen=True):
     cause: str = ""  # the output that asks: it is recorded once
 
 
-def ask(store: Store, task_id: str, run_id: str | None, asking: Asking, by: By, *, anew: bool = False) -> Question:
+def ask_question(
+    store: Store, task_id: str, run_id: str | None, asking: Asking, by: By, *, anew: bool = False
+) -> Question:
     """Record a question and return it; the caller decides whether to wait.
 
     Asking the same text again returns the existing question, answered or not, so a resumed run picks up its answer;
@@ -76,7 +73,7 @@ def ask(store: Store, task_id: str, run_id: str | None, asking: Asking, by: By, 
         ipc = folder(store, task_id)
         os.makedirs(ipc, exist_ok=True)
         seq = next_number(locked.task, ipc)
-        document = question_text(seq, machine.now(), asking.text, asking.options, asking.step)
+        document = question_text(seq, now_stamp(), asking.text, asking.options, asking.step)
         write_file(f"{ipc}/{seq:03d}.question", document)
         locked.append(asked(seq, run_id, asking))
         return locked.task.questions[-1]
@@ -84,10 +81,10 @@ def ask(store: Store, task_id: str, run_id: str | None, asking: Asking, by: By, 
 
 def same(store: Store, task: Task, run_id: str | None, asking: Asking) -> Question | None:
     """An open question of the same words, or an answered one of an earlier run that this run has not used."""
-    short = shorten(asking.text, _SHORT)
+    short = cut_text(asking.text, _SHORT)
     for known in reversed(task.questions):
-        if short.startswith(known.text.removesuffix("…")) and known.step == shorten(asking.step, 200):
-            if full_text(store, task.id, known) != asking.text:
+        if short.startswith(known.text.removesuffix("…")) and known.step == cut_text(asking.step, 200):
+            if full_question(store, task.id, known) != asking.text:
                 continue  # they only begin alike
             taken = known.run == run_id or asking.via in ("pause", "return")  # else it would continue for ever
             return None if not known.is_open and taken else known
@@ -101,12 +98,12 @@ def question_text(seq: int, timestamp: str, text: str, options: Sequence[str], s
         document["options"] = list(options)
     if step:
         document["checklist_item"] = step
-    return dumps(document) + "\n"
+    return dump_line(document) + "\n"
 
 
 def answer_text(seq: int, timestamp: str, text: str) -> str:
     """An answer's file; `documents.ipc` reads it."""
-    return dumps({"seq": seq, "timestamp": timestamp, "answer": text}) + "\n"
+    return dump_line({"seq": seq, "timestamp": timestamp, "answer": text}) + "\n"
 
 
 def asked(seq: int, run_id: str | None, asking: Asking) -> Asked:
@@ -114,13 +111,13 @@ def asked(seq: int, run_id: str | None, asking: Asking) -> Asked:
     for size in (_SHORT, _SHORT // 4, _SHORT // 16):
         event = Asked(
             seq=seq,
-            question=shorten(asking.text, size),
-            options=[shorten(option, size // 5) for option in asking.options[:_MOST]],
-            step=shorten(asking.step, 200),
+            question=cut_text(asking.text, size),
+            options=[cut_text(option, size // 5) for option in asking.options[:_MOST]],
+            step=cut_text(asking.step, 200),
             via=asking.via,
             run=run_id,
         )
-        if len(dumps(event.line)) < _ROOM:
+        if len(dump_line(event.line)) < _ROOM:
             break
     if asking.only:
         event = event.replace(closed=True)
@@ -134,30 +131,30 @@ def next_number(task: Task, ipc: str) -> int:
     return max(taken, default=0) + 1
 
 
-def shorten(text: str, length: int) -> str:
+def cut_text(text: str, length: int) -> str:
     """At most this long; what was cut off shows as …"""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def plain(text: str, most: int) -> str:
+def plain_text(text: str, most: int) -> str:
     """A text for the log: short, without characters that need escaping or control a terminal."""
     shown = "".join(c if c.isprintable() or c == "\n" else " " for c in text[: most + 1])
-    return shorten(shown.strip(), most)
+    return cut_text(shown.strip(), most)
 
 
-def answer_of(store: Store, task_id: str, seq: int) -> str | None:
+def recorded_answer(store: Store, task_id: str, seq: int) -> str | None:
     """The recorded answer; one in a file counts once it is recorded."""
     question = store.task(task_id).question(seq)
     return full_answer(store, task_id, question) if question and not question.is_open else None
 
 
-def full_text(store: Store, task_id: str, question: Question) -> str:
+def full_question(store: Store, task_id: str, question: Question) -> str:
     """The whole question, where the log has only its beginning."""
     if not question.text.endswith("…"):
         return question.text
     raw = read_file(f"{folder(store, task_id)}/{question.stem}.question") or b""
     try:
-        whole = str(loads(raw.decode("utf-8", "replace").removeprefix("\ufeff"))["question"])
+        whole = str(load_line(raw.decode("utf-8", "replace").removeprefix("\ufeff"))["question"])
     except (ValueError, KeyError, TypeError):
         whole = raw.decode("utf-8", "replace").strip()
     begins = whole.startswith(question.text.removesuffix("…"))  # else the file was changed: the record stands
@@ -172,14 +169,16 @@ class Given(Record, frozen=True):
     resumed: bool
 
 
-def answer(store: Store, task_id: str, text: str, by: By, *, seq: int | None = None, resume: bool = True) -> Given:
+def answer_question(
+    store: Store, task_id: str, text: str, by: By, *, seq: int | None = None, resume: bool = True
+) -> Given:
     """Record the answer to an open question, once, and deliver it; `resume` lets a task that waits for it continue."""
     with store.lock(task_id, by) as locked:
-        question = choose(locked.task, seq)
+        question = choose_question(locked.task, seq)
         text = fitting(question, text)
         next_run = record_answer(locked, question, text, by["via"], resume=resume)
         task = locked.task
-    deliver(store, task_id, question, text)
+    deliver_answer(store, task_id, question, text)
     return Given(question=question, task=task, resumed=next_run)
 
 
@@ -194,7 +193,7 @@ def record_answer(locked: LockedTask, question: Question, text: str, via: str, *
     return next_run is not None
 
 
-def choose(task: Task, seq: int | None) -> Question:
+def choose_question(task: Task, seq: int | None) -> Question:
     """The open question of this number, or the only one."""
     handle, still_open = task.name, task.open_questions
     if seq is not None:
@@ -205,7 +204,7 @@ def choose(task: Task, seq: int | None) -> Question:
             raise NotFound(f"Task {handle} has no question {seq} (open: {numbers}).", hint)
         if not question.is_open:
             raise Refused(
-                f"Question {seq} of task {handle} was answered already: {shorten(question.answer or '', 200)}",
+                f"Question {seq} of task {handle} was answered already: {cut_text(question.answer or '', 200)}",
                 f"See what happened: overhand log {handle}",
             )
         return question
@@ -215,7 +214,7 @@ def choose(task: Task, seq: int | None) -> Question:
             hint = f"Let it go on with a word from you: overhand resume {handle} --answer TEXT"
         raise Refused(f"Task {handle} has no open question.", hint)
     if len(still_open) > 1:
-        some = "; ".join(f"{q.seq}: {shorten(q.text, 60)}" for q in still_open)
+        some = "; ".join(f"{q.seq}: {cut_text(q.text, 60)}" for q in still_open)
         raise BadInput(
             f"Task {handle} has {len(still_open)} open questions: {some}.",
             f"Say which: overhand answer {handle} {still_open[0].seq} TEXT",
@@ -244,13 +243,13 @@ def has_leftovers(store: Store, task: Task) -> bool:
     last = task.last_run
     if last is None or not last.leftovers:
         return False
-    from overhand.system import detached, lock
+    from overhand.system import living_leftovers, lock_holder
 
-    spare = frozenset(filter(None, [lock.holder(f"{store.own}/lock")]))
-    return bool(detached.leftovers(store.run_folder(task.id, last.id), f"OVERHAND_RUN={last.id}", spare))
+    spare = frozenset(filter(None, [lock_holder(f"{store.own}/lock")]))
+    return bool(living_leftovers(store.run_folder(task.id, last.id), f"OVERHAND_RUN={last.id}", spare))
 
 
-def let_end(store: Store, task: Task) -> None:
+def let_leftovers_end(store: Store, task: Task) -> None:
     """Wait a moment for the last run's processes: a call that waited for the answer ends a little after its agent."""
     import time
 
@@ -261,13 +260,13 @@ def let_end(store: Store, task: Task) -> None:
 
 def answered(task_folder: str, seq: int, text: str, via: str) -> Answered:
     """The event of an answer; a long one is kept in a file first."""
-    event = Answered(seq=seq, answer=shorten(text, _LONG), via=via)
-    if len(text) > _LONG or len(dumps(event.line)) > _ROOM:
-        return event.replace(answer=shorten(text, _LONG // 4), blob=keep(task_folder, text))
+    event = Answered(seq=seq, answer=cut_text(text, _LONG), via=via)
+    if len(text) > _LONG or len(dump_line(event.line)) > _ROOM:
+        return event.replace(answer=cut_text(text, _LONG // 4), blob=keep_text(task_folder, text))
     return event
 
 
-def keep(task_folder: str, text: str) -> str:
+def keep_text(task_folder: str, text: str) -> str:
     """A long text in a file named by its hash, before the event that speaks of it."""
     import hashlib
 
@@ -278,20 +277,20 @@ def keep(task_folder: str, text: str) -> str:
     return name
 
 
-def handed_over(locked: LockedTask, run_id: str, handed: Asking, text: str) -> list[Event]:
+def hand_over_events(locked: LockedTask, run_id: str, handed: Asking, text: str) -> list[Event]:
     """The events that give a run something as `ipc/NNN.answer`: asked and answered at once."""
     seq = next_number(locked.task, folder(locked.store, locked.task_id))
-    asked = Asked(seq=seq, question=plain(handed.text, _SHORT), via=handed.via, run=run_id, cause=handed.cause)
+    asked = Asked(seq=seq, question=plain_text(handed.text, _SHORT), via=handed.via, run=run_id, cause=handed.cause)
     return [asked, answered(locked.folder, seq, text, handed.via)]
 
 
-def deliver(store: Store, task_id: str, question: Question, text: str) -> None:
+def deliver_answer(store: Store, task_id: str, question: Question, text: str) -> None:
     """Write the answer's file, then ring the bell of every process that waits for it."""
     ipc = folder(store, task_id)
     os.makedirs(ipc, exist_ok=True)
-    document = answer_text(question.seq, question.answered or machine.now(), text)
+    document = answer_text(question.seq, question.answered or now_stamp(), text)
     write_file(f"{ipc}/{question.stem}.answer", document)
-    bell.ring(ipc, bell_prefix(question))
+    ring_bells(ipc, bell_prefix(question))
 
 
 def bell_prefix(question: Question) -> str:
@@ -300,10 +299,10 @@ def bell_prefix(question: Question) -> str:
 
 
 def full_answer(store: Store, task_id: str, question: Question) -> str:
-    return kept(store, task_id, question.blob, question.answer or "")
+    return kept_text(store, task_id, question.blob, question.answer or "")
 
 
-def kept(store: Store, task_id: str, name: str | None, short: str) -> str:
+def kept_text(store: Store, task_id: str, name: str | None, short: str) -> str:
     """The whole of a long text from the file in which `keep` put it, or what the log has of it."""
     raw = read_file(f"{store.folder(task_id)}/files/{name}") if name else None
     return short if raw is None else raw.decode("utf-8", "replace")

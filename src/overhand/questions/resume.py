@@ -5,12 +5,11 @@ Pure. `leftovers` says whether processes of its last run are still there: nothin
 
 from __future__ import annotations
 
-from overhand.record.events import Accepted, Notice
+from overhand.record import Accepted, Notice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.record.events import Judged
-    from overhand.record.task import Question, Run, Task
+    from overhand.record import Judged, Question, Run, Task
 
 _ENDED_SHORT = ("needs-input", "blocked", "partial", "failed")
 _HANDED_OVER = ("child", "control")  # what came without a person

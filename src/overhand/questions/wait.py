@@ -6,13 +6,11 @@ import os
 import time
 
 from overhand.questions import record
-from overhand.system.bell import Bell
-from overhand.system.files import random_text, remove, write_file
+from overhand.system import Bell, random_text, remove_file, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.record.store import Store
-    from overhand.record.task import Question
+    from overhand.record import Question, Store
 
 SLOW = 120.0  # seconds between looks of a process that waits, should nothing ring its bell
 
@@ -44,7 +42,7 @@ class PendingAnswer:
         if size == self._seen:
             return None
         self._seen = size
-        return record.answer_of(self._store, self._task_id, self._seq)
+        return record.recorded_answer(self._store, self._task_id, self._seq)
 
     def __enter__(self) -> PendingAnswer:
         return self
@@ -75,7 +73,7 @@ class WaitingMark:
 
     def __exit__(self, *_: object) -> None:
         if self._folder:
-            remove(self._path)
+            remove_file(self._path)
             os.close(self._fd)
 
 
@@ -84,6 +82,6 @@ def mark_of_caller(store: Store, task_id: str | None, run_id: str | None) -> Wai
     return WaitingMark(store.run_folder(task_id, run_id) if task_id is not None and run_id is not None else None)
 
 
-def leave_mark(run_folder: str, seq: int) -> None:
+def leave_waiting_mark(run_folder: str, seq: int) -> None:
     """The caller is about to call again: for a while the run still counts as blocked."""
     write_file(f"{run_folder}/waiting/again-{seq}", f"{time.monotonic():.3f}\n")

@@ -24,7 +24,7 @@ else:
         return lambda cls: cls
 
 
-KIND = "e"  # the key that comes first in every line
+EVENT_KIND = "e"  # the key that comes first in every line
 ABSENT = object()  # given for a field that doesn't apply: it isn't written
 _EMPTY = {"str": "", "int": 0, "float": 0.0, "bool": False}
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from overhand.words import Headline
 
 
-def headline(task: Task) -> Headline:
+def headline_of(task: Task) -> Headline:
     """The one grouping people see."""
     status = task.status
     if status in ("needs-input", "blocked"):

@@ -6,8 +6,7 @@ import os
 import time
 
 from overhand.errors import StorageFailed, storage_failed
-from overhand.system import machine
-from overhand.system.jsonline import dumps, loads
+from overhand.system import boot_id, dump_line, load_line, now_stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,13 +14,13 @@ if TYPE_CHECKING:
 
     from overhand.record.task import By, Line
 
-LOG = "log.jsonl"
+LOG_FILE = "log.jsonl"
 MAX_EVENT = 4096
 
 
-def read(folder: str) -> list[Line]:
+def read_log(folder: str) -> list[Line]:
     """The events on disk; a torn last line does not count, an unreadable one is skipped."""
-    return parse(raw(folder)[0])
+    return parse_log(raw(folder)[0])
 
 
 def was_at_work(folder: str, since: float) -> bool:
@@ -33,7 +32,7 @@ def was_at_work(folder: str, since: float) -> bool:
 def raw(folder: str) -> tuple[bytes, float]:
     """The log as it is, and when it was last written; nothing where there is none."""
     try:
-        fd = os.open(f"{folder}/{LOG}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(f"{folder}/{LOG_FILE}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return b"", 0.0
     except OSError as error:
@@ -45,11 +44,11 @@ def raw(folder: str) -> tuple[bytes, float]:
         os.close(fd)
 
 
-def parse(found: bytes) -> list[Line]:
+def parse_log(found: bytes) -> list[Line]:
     """Events of complete lines."""
     text = found[: found.rfind(b"\n") + 1].decode("utf-8", "replace")
     try:
-        events: list[Line] = loads("[" + text[:-1].replace("\n", ",") + "]")  # all at once takes half the time
+        events: list[Line] = load_line("[" + text[:-1].replace("\n", ",") + "]")  # all at once takes half the time
     except ValueError:
         events = []
     if len(events) == text.count("\n") and all(type(event) is dict for event in events):
@@ -61,7 +60,7 @@ def _one_by_one(lines: list[str]) -> Iterator[Line]:
     for line in lines:
         if line:
             try:
-                event = loads(line)
+                event = load_line(line)
             except ValueError:
                 continue  # one broken line must not hide the others; `doctor` reports it
             if isinstance(event, dict):
@@ -72,31 +71,31 @@ def create(folder: str, data: bytes, *, sync: bool) -> None:
     """Write the log of a new task, which no other process knows yet."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        fd = os.open(f"{folder}/{LOG}", flags, 0o644)
+        fd = os.open(f"{folder}/{LOG_FILE}", flags, 0o644)
     except OSError as error:
         raise storage_failed(error, "Cannot write the log of this task") from error
     try:
-        write(fd, data, 0, sync=sync)
+        append_lines(fd, data, 0, sync=sync)
     finally:
         os.close(fd)
 
 
 def stamp(by: By) -> Line:
     """What every event carries: its time and its cause."""
-    return {"t": machine.now(), "mono": round(time.monotonic(), 3), "boot": machine.boot(), "by": by}
+    return {"t": now_stamp(), "mono": round(time.monotonic(), 3), "boot": boot_id(), "by": by}
 
 
-def lines_of(events: Sequence[Line], stamp: Line) -> bytes:
+def log_lines(events: Sequence[Line], stamp: Line) -> bytes:
     """The lines of a log for these events, each with the stamp if any."""
-    end = f",{dumps(stamp)[1:]}" if stamp else "}"
-    lines = [dumps(event)[:-1] + end for event in events]
+    end = f",{dump_line(stamp)[1:]}" if stamp else "}"
+    lines = [dump_line(event)[:-1] + end for event in events]
     if max(map(len, lines), default=0) > MAX_EVENT:
         too_long = next(line for line in lines if len(line) > MAX_EVENT)
         raise StorageFailed(f"An event of {len(too_long)} characters is too long for the log: {too_long[:80]}…")
     return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 
-def write(fd: int, data: bytes, size: int, *, sync: bool) -> int:
+def append_lines(fd: int, data: bytes, size: int, *, sync: bool) -> int:
     """Append whole lines to a log of this size that we alone write to; returns its new size.
 
     A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is undone,
@@ -116,7 +115,7 @@ def write(fd: int, data: bytes, size: int, *, sync: bool) -> int:
 
 def sync(folder: str) -> None:
     try:
-        fd = os.open(f"{folder}/{LOG}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(f"{folder}/{LOG_FILE}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             to_disk(fd)
         finally:

@@ -10,9 +10,9 @@ import os
 
 from overhand.errors import OverhandError, storage_failed
 from overhand.record import log
-from overhand.record.headline import headline
+from overhand.record.headline import headline_of
 from overhand.record.task import Task
-from overhand.system.files import read_file, write_file
+from overhand.system import read_file, write_file
 from overhand.words import HEADLINES, is_task_id
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class Overview:
         try:
             for entry in _entries(place):
                 name = entry.name
-                path = f"{name}/{log.LOG}"
+                path = f"{name}/{log.LOG_FILE}"
                 try:
                     found = os.stat(path, dir_fd=place, follow_symlinks=False)
                     mark = f"{name} {found.st_size} {found.st_mtime_ns} {found.st_ino}"
@@ -93,7 +93,7 @@ class Overview:
         for name, (mark, written) in open_.items():
             task = self._folded.get(mark) or self._fold(name)
             self._folded[mark] = task
-            group = headline(task)
+            group = headline_of(task)
             if group in self.resting and is_at_rest(task) and name not in self._broken:
                 self.resting[group].append((task.handle or 0, name, mark))
                 known[mark] = f"{_LETTERS[group]}{task.handle or 0}"
@@ -131,7 +131,7 @@ class Overview:
     def counts(self) -> dict[str, int]:
         found = {group: len(self.resting.get(group, ())) for group in HEADLINES}
         for task in self.states.values():
-            found[headline(task)] += 1
+            found[headline_of(task)] += 1
         return found
 
     # the cache: a line that names its format, then mark and value of each log in turn

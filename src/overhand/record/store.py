@@ -9,9 +9,7 @@ from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotF
 from overhand.record import log
 from overhand.record.events import Accepted, Created, Event, add, fold
 from overhand.record.values import Record
-from overhand.system.bell import Bell, ring
-from overhand.system.files import random_text, read_file, write_file, write_new
-from overhand.system.lock import PATIENCE, Lock
+from overhand.system import LOCK_PATIENCE, Bell, Lock, random_text, read_file, ring_bells, write_file, write_new
 from overhand.words import is_run_id, is_task_id, slug
 
 TYPE_CHECKING = False
@@ -123,22 +121,22 @@ class Store:
     def log_size(self, task_id: str) -> int:
         """The size of its log, which changes with every event."""
         try:
-            return os.stat(f"{self.folder(task_id)}/{log.LOG}").st_size
+            return os.stat(f"{self.folder(task_id)}/{log.LOG_FILE}").st_size
         except OSError:
             return -2
 
     def task(self, task_id: str) -> Task:
         """What is recorded about one task now."""
         folder = self.folder(task_id)
-        events = log.read(folder)
+        events = log.read_log(folder)
         if not events and not os.path.exists(f"{folder}/HANDOFF.md"):
             raise TaskNotFound(f"There is no task {task_id}.", "See them all: overhand list")
         task = fold(task_id, events)
         if task.created is None:  # a hand-written folder: its title is in its HANDOFF.md
-            from overhand.documents import handoff
+            from overhand.documents import parse_handoff
 
             raw = read_file(f"{folder}/HANDOFF.md") or b""
-            task.title = handoff.parse(raw.decode("utf-8", "replace")).title or task.id
+            task.title = parse_handoff(raw.decode("utf-8", "replace")).title or task.id
             task.agent = task.agent or task.id.split("-")[0]
         return task
 
@@ -158,7 +156,7 @@ class Store:
         for task_id in there:
             if task_id not in self._parents:
                 raw = log.raw(self.folder(task_id))[0]
-                for line in log.parse(raw[: raw.find(b"\n") + 1]):  # nothing, as long as it is being made
+                for line in log.parse_log(raw[: raw.find(b"\n") + 1]):  # nothing, as long as it is being made
                     self._parents[task_id] = str((line.get("parent") or {}).get("run") or "")
         return self.tasks(task_id for task_id in there if self._parents.get(task_id) == run_id)
 
@@ -184,7 +182,7 @@ class Store:
 
     def _is_there(self, task_id: str) -> bool:
         """Whether a handle leads to a task: a process killed while making some leaves handles and empty folders."""
-        return any(os.path.exists(f"{self.folder(task_id)}/{name}") for name in (log.LOG, "HANDOFF.md"))
+        return any(os.path.exists(f"{self.folder(task_id)}/{name}") for name in (log.LOG_FILE, "HANDOFF.md"))
 
     def _by_title(self, part: str) -> str:
         wanted = "" if part.startswith(("/", ".", "~")) else slug(part)  # a path is no part of a title
@@ -275,7 +273,7 @@ class Store:
         lines = [event.line for event in (Created(**created), Accepted())[: 1 + start]]
         stamp = log.stamp(by)
         task = fold(task_id, [{**line, **stamp} for line in lines])
-        log.create(folder, log.lines_of(lines, stamp), sync=sync)
+        log.create(folder, log.log_lines(lines, stamp), sync=sync)
         return task
 
     def _new_folder(self, agent: str, tried: dict[str, int]) -> str:
@@ -311,7 +309,7 @@ class Store:
         elif task_ids:
             log.sync_all(self.workspaces)
 
-    def lock(self, task_id: str, by: By, patience: float = PATIENCE) -> LockedTask:
+    def lock(self, task_id: str, by: By, patience: float = LOCK_PATIENCE) -> LockedTask:
         """Hold a task's lock: the task inside is the truth until it is released."""
         return LockedTask(self, task_id, by, patience)
 
@@ -329,7 +327,7 @@ class Store:
 
     def wake_waiters(self, task_id: str) -> None:
         """Ring for every process that waits for this task."""
-        ring(f"{self.folder(task_id)}/{_WAITERS}")
+        ring_bells(f"{self.folder(task_id)}/{_WAITERS}")
 
 
 class LockedTask:
@@ -338,7 +336,7 @@ class LockedTask:
     def __init__(self, store: Store, task_id: str, by: By, patience: float) -> None:
         self.store, self.task_id, self.by = store, task_id, by
         self.folder = store.folder(task_id)
-        self._lock = Lock(f"{self.folder}/{log.LOG}", f"Task {task_id}", patience, signed=False)
+        self._lock = Lock(f"{self.folder}/{log.LOG_FILE}", f"Task {task_id}", patience, signed=False)
         self._size = 0  # of the log, which no other process extends while it is locked
         self._wrote = False
         self.task: Task  # what the log says, once the lock is held
@@ -352,7 +350,7 @@ class LockedTask:
             raise
         try:
             self._size = self._lock.size
-            self.task = fold(self.task_id, log.parse(os.pread(self._lock.fd, self._size, 0)))
+            self.task = fold(self.task_id, log.parse_log(os.pread(self._lock.fd, self._size, 0)))
         except BaseException:
             self._lock.__exit__()
             raise
@@ -361,8 +359,8 @@ class LockedTask:
     def append(self, *events: Event, sync: bool = False) -> None:
         """Record events and take them into `task`."""
         stamp = log.stamp(self.by)
-        data = log.lines_of([event.line for event in events], stamp)
-        self._size = log.write(self._lock.fd, data, self._size, sync=sync)
+        data = log.log_lines([event.line for event in events], stamp)
+        self._size = log.append_lines(self._lock.fd, data, self._size, sync=sync)
         self._wrote = True
         for event in events:
             add(self.task, event.replace(**stamp))
@@ -373,6 +371,6 @@ class LockedTask:
             self.store.wake_waiters(self.task_id)
 
 
-def open_states(tasks: Iterable[Task]) -> list[Task]:
+def open_tasks(tasks: Iterable[Task]) -> list[Task]:
     """Tasks that are queued or held by a run: what a supervisor has to look at."""
     return [task for task in tasks if task.is_open]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     By = dict[str, Any]  # the cause of an event: kind, user or run, via
 
 _MIDDLE = 4.0  # the rank of a task that is no item: beside `implementation`
-PLAN = "plan"  # the driver of a plan's run, which has no process: it lives until it is judged
+PLAN_KIND = "plan"  # the driver of a plan's run, which has no process: it lives until it is judged
 
 
 class Parent(Record, frozen=True):
@@ -111,7 +111,7 @@ class Run(Record):
 
     @property
     def is_plan_run(self) -> bool:
-        return self.driver == PLAN
+        return self.driver == PLAN_KIND
 
 
 class Question(Record):
@@ -284,7 +284,7 @@ class Task:
     @property
     def is_plan(self) -> bool:
         """Whether it is a plan: its nodes are tasks of their own."""
-        return PLAN in self.settings
+        return PLAN_KIND in self.settings
 
     @property
     def is_open(self) -> bool:

@@ -7,23 +7,31 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents import checkpoint as documents
-from overhand.documents.quick import render_quick
+from overhand.documents import (
+    Checkpoint,
+    CheckpointBudget,
+    CheckpointCommand,
+    CheckpointDelegation,
+    checkpoint_as_json,
+    parse_checkpoint,
+    quick_of,
+    render_checkpoint,
+    render_full_checkpoint,
+    render_quick,
+)
 from overhand.errors import BadInput, NotFound, Refused, storage_failed
-from overhand.policy import budget
-from overhand.record.events import ABSENT, CheckpointSaved
+from overhand.policy import own_cap, own_spending
+from overhand.record import ABSENT, CheckpointSaved
 from overhand.runs import handover, phases, steps, worktree
-from overhand.system import machine
-from overhand.system.files import random_text, read_file, write_file
+from overhand.system import now_stamp, random_text, read_file, write_file
 from overhand.words import is_checkpoint_id, slug
 
 if TYPE_CHECKING:
-    from overhand.documents.checkpoint import Checkpoint
-    from overhand.record.store import Store
-    from overhand.record.task import By, Task
+    from overhand.documents import Checkpoint
+    from overhand.record import By, Store, Task
 
 
-def create(
+def create_checkpoint(
     store: Store,
     task_id: str,
     by: By,
@@ -44,7 +52,7 @@ def create(
     checkpoint_id = _take_id(store, task, name)
     saved = snapshot(store, task, run, checkpoint_id, reason)
     _make(folder)
-    write_file(f"{folder}/{checkpoint_id}.json", documents.render(saved))
+    write_file(f"{folder}/{checkpoint_id}.json", render_checkpoint(saved))
     write_file(f"{folder}/{checkpoint_id}.md", document(store, task, saved, handoff, reason))
     with store.lock(task_id, by) as locked:
         if cause and (made := _of_cause(locked.task, cause)):
@@ -103,24 +111,24 @@ def _take_id(store: Store, task: Task, name: str) -> str:
 def snapshot(store: Store, task: Task, run: str | None, checkpoint_id: str, reason: str) -> Checkpoint:
     """Where the task stands now."""
     history = [event.phase for event in task.phases]
-    next_step = steps.progress_of(handover.plan_of(store, task.id))[2]
-    now = worktree.snapshot(store.root)
+    next_step = steps.progress_of_steps(handover.plan_of(store, task.id))[2]
+    now = worktree.tree_snapshot(store.root)
     began = run or (task.runs[-1].id if task.runs else None)
     raw = read_file(f"{store.run_folder(task.id, began)}/tree.json") if began else None
     changed = worktree.changed_between(store.root, json.loads(raw) if raw else None, now)
-    used, limit = budget.own(task).tokens, budget.explicit(task).tokens
-    return documents.Checkpoint(
+    used, limit = own_spending(task).tokens, own_cap(task).tokens
+    return Checkpoint(
         checkpoint_id=checkpoint_id,
         task_id=task.id,
-        created_at=machine.now(),
+        created_at=now_stamp(),
         run_id=run or "",
         control_commands_issued=tuple(
-            documents.Command(event.command, event.arg, event.reason, "complete" if event.ok else "refused")
+            CheckpointCommand(event.command, event.arg, event.reason, "complete" if event.ok else "refused")
             for event in task.controls
         ),
         delegation_chain=_delegations(store, task),
         workflow_state=task.phase or task.run_state or "",
-        token_budget=documents.Budget(used, limit or None) if used else None,
+        token_budget=CheckpointBudget(used, limit or None) if used else None,
         iteration=phases.iteration(history) if history else max(1, len(task.runs)),
         next_action=next_step or reason or "Go on with the task.",
         resume_instructions=f"overhand resume {task.name} --from {checkpoint_id}",
@@ -129,11 +137,11 @@ def snapshot(store: Store, task: Task, run: str | None, checkpoint_id: str, reas
     )
 
 
-def _delegations(store: Store, task: Task) -> tuple[documents.Delegation, ...]:
+def _delegations(store: Store, task: Task) -> tuple[CheckpointDelegation, ...]:
     runs = {run.id for run in task.runs}
     children = [s for s in store.tasks() if s.parent and s.parent.run in runs]
     return tuple(
-        documents.Delegation(task.agent, s.agent, f"{s.status}: {s.summary}" if s.status else s.run_state or "")
+        CheckpointDelegation(task.agent, s.agent, f"{s.status}: {s.summary}" if s.status else s.run_state or "")
         for s in children
     )
 
@@ -145,17 +153,17 @@ def document(store: Store, task: Task, saved: Checkpoint, handoff: str, reason: 
     changed = f"{count} file{'s' if count > 1 else ''} changed so far." if count else ""
     resume = f"To go on from here: `{saved.resume_instructions}`"
     gist = "\n\n".join(part for part in (reason, changed, resume) if part)
-    quick = replace(documents.quick_of(saved), text=gist, state=handover.marked(plan))
+    quick = replace(quick_of(saved), text=gist, state=handover.marked(plan))
     if handoff == "quick":
         return render_quick(quick)
     done = [item.text for item in plan if item.marker == "x"]
     left = [item.text for item in plan if item.marker != "x"]
     raw = read_file(f"{store.folder(task.id)}/WORK.md")
     notes = raw.decode("utf-8", "replace").strip() if raw and len(raw) <= 4000 else ""
-    return documents.render_full(saved, quick, done, left, notes)
+    return render_full_checkpoint(saved, quick, done, left, notes)
 
 
-def find(task: Task, name: str) -> str:
+def find_checkpoint(task: Task, name: str) -> str:
     """The id of this task's checkpoint of this name, which may be `latest`."""
     known = [event.id for event in task.checkpoints]
     if name in ("", "latest") and known:
@@ -169,7 +177,7 @@ def find(task: Task, name: str) -> str:
     )
 
 
-def owner(store: Store, checkpoint_id: str) -> str | None:
+def checkpoint_owner(store: Store, checkpoint_id: str) -> str | None:
     """The task that a checkpoint of this project belongs to."""
     if not is_checkpoint_id(checkpoint_id):
         return None
@@ -177,7 +185,7 @@ def owner(store: Store, checkpoint_id: str) -> str | None:
     return raw.decode("ascii", "replace").strip() if raw else None
 
 
-def text_of(store: Store, task_id: str, checkpoint_id: str) -> str:
+def checkpoint_text(store: Store, task_id: str, checkpoint_id: str) -> str:
     """The Markdown of a checkpoint."""
     raw = read_file(f"{store.folder(task_id)}/checkpoints/{checkpoint_id}.md")
     if raw is None:
@@ -185,11 +193,11 @@ def text_of(store: Store, task_id: str, checkpoint_id: str) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def json_of(store: Store, task_id: str, checkpoint_id: str) -> dict[str, Any]:
+def checkpoint_json(store: Store, task_id: str, checkpoint_id: str) -> dict[str, Any]:
     """The JSON of a checkpoint; raises BadInput if it was edited and can't be read any more."""
     raw = read_file(f"{store.folder(task_id)}/checkpoints/{checkpoint_id}.json") or b""
-    found, problems = documents.parse(raw.decode("utf-8", "replace"))
+    found, problems = parse_checkpoint(raw.decode("utf-8", "replace"))
     if found is None:
         why = " ".join(p.message for p in problems)
         raise BadInput(f"{checkpoint_id}.json cannot be read: {why}", "Use another: overhand checkpoint list")
-    return documents.as_json(found)
+    return checkpoint_as_json(found)

@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING
 
 from overhand.errors import storage_failed
 from overhand.runs.judge import CheckFact
-from overhand.system import detached
-from overhand.system.files import names_in
+from overhand.system import (
+    Probe,
+    exit_code,
+    lives,
+    names_in,
+    probe_process,
+    reap_children,
+    shim_pid,
+    start_detached,
+    stop_detached,
+    wait_for_exit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from overhand.record.task import Check
+    from overhand.record import Check
 
 
 def clean_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -59,23 +69,23 @@ def run_all(
 
 def run_one(command: str, place: str, *, tree: str, env: Mapping[str, str], timeout: float) -> tuple[int | None, bool]:
     """One check to its end: exit code, and whether its time ran out."""
-    found = detached.probe(place) if os.path.isdir(place) else detached.Probe("unbegun")
+    found = probe_process(place) if os.path.isdir(place) else Probe("unbegun")
     if found.what == "ended":
         return found.exit, False
-    shim = detached.shim_pid(place)
+    shim = shim_pid(place)
     if found.what != "alive":
         shutil.rmtree(place, ignore_errors=True)  # its earlier output is useless: it runs again
         try:
             os.makedirs(place)
             environment = {**clean_environment(env), "OVERHAND_CHECK": place, "PWD": tree}
-            shim = detached.start(place, ["/bin/sh", "-c", command], cwd=tree, env=environment)
+            shim = start_detached(place, ["/bin/sh", "-c", command], cwd=tree, env=environment)
         except OSError as error:
             raise storage_failed(error, "Cannot start a check") from error
-    in_time = detached.wait(place, shim, timeout)
-    if not in_time or detached.lives(place):
-        detached.stop(place, f"OVERHAND_CHECK={place}", grace=1.0)  # also processes that the check left behind
-    detached.reap()
-    return (detached.exit_code(place) if in_time else None), not in_time
+    in_time = wait_for_exit(place, shim, timeout)
+    if not in_time or lives(place):
+        stop_detached(place, f"OVERHAND_CHECK={place}", grace=1.0)  # also processes that the check left behind
+    reap_children()
+    return (exit_code(place) if in_time else None), not in_time
 
 
 def _seconds(place: str) -> float:
@@ -85,10 +95,10 @@ def _seconds(place: str) -> float:
         return 0.0
 
 
-def end_all(folder: str) -> None:
+def end_checks(folder: str) -> None:
     """Stop the checks of a cancelled task; processes that wait for them see them end."""
     for where in (f"{folder}/checks/before", *(f"{folder}/runs/{name}/checks" for name in names_in(f"{folder}/runs"))):
         for name in names_in(where):
             place = f"{where}/{name}"
-            if detached.lives(place):
-                detached.stop(place, f"OVERHAND_CHECK={place}", grace=1.0)
+            if lives(place):
+                stop_detached(place, f"OVERHAND_CHECK={place}", grace=1.0)

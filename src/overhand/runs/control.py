@@ -14,20 +14,28 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from overhand.agents import stream, translator
-from overhand.documents.control import Command, Delegation, Listener, delegation
+from overhand.agents import json_lines, translator
+from overhand.documents import ControlCommand, ControlDelegation, ControlListener, parse_delegation
 from overhand.errors import Busy, NotFound, OverhandError, Refused
-from overhand.questions import files, record, resume
-from overhand.questions.record import Asking
-from overhand.record.events import Accepted, ControlHandled, Notice
+from overhand.questions import (
+    Asking,
+    ask_question,
+    deliver_answer,
+    hand_over_events,
+    has_leftovers,
+    has_unread_files,
+    next_run_after_result,
+    plain_text,
+    take_in_files,
+)
+from overhand.record import Accepted, ControlHandled, Notice
 from overhand.runs import checkpoints, prompt
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from overhand.policy.actor import Actor
-    from overhand.record.store import Store
-    from overhand.record.task import Task
+    from overhand.policy import Actor
+    from overhand.record import Store, Task
 
 _PART = 1 << 20
 _PATIENCE = 60.0  # seconds that a delegation may take to be accepted
@@ -36,7 +44,7 @@ _MOST = 100  # commands of one run; one that gives more goes round in circles
 
 
 @dataclass(slots=True)
-class Hearing:
+class ControlInput:
     """One run's stream, and how far it was read."""
 
     run: str
@@ -46,11 +54,11 @@ class Hearing:
     rest: bytes = b""  # of a line of JSON that is not complete
     speaking: bool = False  # its last text may continue
     grown: float = 0.0  # when something new was last found
-    listener: Listener = field(default_factory=Listener)
+    listener: ControlListener = field(default_factory=ControlListener)
 
-    def heard(self, *, last: bool = False) -> list[Command]:
+    def heard(self, *, last: bool = False) -> list[ControlCommand]:
         """Commands that are complete by now; one that waits for its next line is given out when the stream is still."""
-        found: list[Command] = []
+        found: list[ControlCommand] = []
         try:
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
@@ -69,14 +77,14 @@ class Hearing:
             found += self.listener.quiet()
         return found
 
-    def _take(self, part: bytes) -> list[Command]:
+    def _take(self, part: bytes) -> list[ControlCommand]:
         """Plain text as it is; of a coding agent's JSON lines only what it says itself, never what a tool printed."""
         translate = translator(self.driver)
         if translate is None:
             return self.listener.feed(part)
-        found: list[Command] = []
+        found: list[ControlCommand] = []
         *whole, self.rest = (self.rest + part).split(b"\n")
-        for event in (event for line in whole for one in stream.objects(line) for event in translate(one)):
+        for event in (event for line in whole for one in json_lines(line) for event in translate(one)):
             goes_on = event.kind == "said" and bool(event.data.get("part"))
             if self.speaking and not goes_on:
                 found += self.listener.feed("\n")
@@ -86,14 +94,14 @@ class Hearing:
         return found
 
 
-def hear(actor: Actor, task_id: str, hearing: Hearing, *, last: bool = False) -> bool:
+def handle_control(actor: Actor, task_id: str, hearing: ControlInput, *, last: bool = False) -> bool:
     """Carry out the commands that are new in the stream; whether there were any."""
     commands = hearing.heard(last=last)
     try:
         for command in commands:
             carry_out(actor, task_id, hearing.run, command)
     except BaseException:  # start again at the first byte: what was done is known by its cause
-        hearing.place, hearing.listener, hearing.rest, hearing.speaking = 0, Listener(), b"", False
+        hearing.place, hearing.listener, hearing.rest, hearing.speaking = 0, ControlListener(), b"", False
         raise
     return bool(commands)
 
@@ -104,11 +112,11 @@ def drain(actor: Actor, task: Task) -> Task:
     if not ended.control:
         return task
     place = actor.store.run_folder(task.id, ended.id)
-    hear(actor, task.id, Hearing(ended.id, f"{place}/stdout", driver=ended.driver), last=True)
+    handle_control(actor, task.id, ControlInput(ended.id, f"{place}/stdout", driver=ended.driver), last=True)
     return actor.store.task(task.id)
 
 
-def carry_out(actor: Actor, task_id: str, run_id: str, command: Command) -> None:
+def carry_out(actor: Actor, task_id: str, run_id: str, command: ControlCommand) -> None:
     """One command: its effect first, under its cause, then the note that it was done; a refusal is noted too."""
     cause = f"{run_id}/stdout@{command.offset}"
     task = actor.store.task(task_id)
@@ -117,10 +125,10 @@ def carry_out(actor: Actor, task_id: str, run_id: str, command: Command) -> None
         return
     event = ControlHandled(
         command=command.word,
-        arg=record.plain(command.target, 120),
+        arg=plain_text(command.target, 120),
         run=run_id,
         at=cause,
-        reason=record.plain(command.reason or command.paragraph, 500),
+        reason=plain_text(command.reason or command.paragraph, 500),
         ok=True,
     )
     if len(given) >= _MOST and command.word != "ESCALATE":
@@ -134,9 +142,9 @@ def carry_out(actor: Actor, task_id: str, run_id: str, command: Command) -> None
     except Busy:
         raise  # another process holds the task: retried soon
     except OverhandError as refusal:
-        event = event.replace(ok=False, error=record.plain(f"{refusal.message} {refusal.hint}", 500))
+        event = event.replace(ok=False, error=plain_text(f"{refusal.message} {refusal.hint}", 500))
     except (OSError, ValueError, subprocess.SubprocessError) as failed:
-        event = event.replace(ok=False, error=record.plain(f"It could not be done: {failed}", 500))
+        event = event.replace(ok=False, error=plain_text(f"It could not be done: {failed}", 500))
     _note(actor, task_id, event)
 
 
@@ -154,52 +162,54 @@ def _note(actor: Actor, task_id: str, event: ControlHandled) -> None:
                 locked.append(Notice(text=event.error))
 
 
-def _pause(actor: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
+def _pause(actor: Actor, task: Task, run_id: str, command: ControlCommand, cause: str) -> dict[str, Any]:
     text = command.reason or command.paragraph or "The agent paused and did not say why. How shall it go on?"
-    if files.has_unread(actor.store, task):  # perhaps this very question, from before a crash: then it is the same
-        files.take_in(actor.store, task, actor.by)
-    asked = record.ask(actor.store, task.id, run_id, Asking(text=text, via="pause", cause=cause), actor.by)
+    if has_unread_files(actor.store, task):  # perhaps this very question, from before a crash: then it is the same
+        take_in_files(actor.store, task, actor.by)
+    asked = ask_question(actor.store, task.id, run_id, Asking(text=text, via="pause", cause=cause), actor.by)
     return {"seq": asked.seq}
 
 
-def _checkpoint(actor: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
+def _checkpoint(actor: Actor, task: Task, run_id: str, command: ControlCommand, cause: str) -> dict[str, Any]:
     reason = command.reason or command.paragraph
-    made = checkpoints.create(actor.store, task.id, actor.by, run=run_id, reason=reason, why="control", cause=cause)
+    made = checkpoints.create_checkpoint(
+        actor.store, task.id, actor.by, run=run_id, reason=reason, why="control", cause=cause
+    )
     return {"checkpoint": made}
 
 
-def _escalate(actor: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
+def _escalate(actor: Actor, task: Task, run_id: str, command: ControlCommand, cause: str) -> dict[str, Any]:
     """Save a checkpoint, if that is possible; the supervisor ends the run, and it is judged blocked."""
     try:
         return _checkpoint(actor, task, run_id, command, cause)
     except Busy:
         raise
     except (OverhandError, OSError) as error:
-        return {"error": record.plain(f"Nothing was saved: {error}", 500)}
+        return {"error": plain_text(f"Nothing was saved: {error}", 500)}
 
 
-def _resume(actor: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
-    found = checkpoints.find(task, command.target)
-    text = checkpoints.text_of(actor.store, task.id, found)
+def _resume(actor: Actor, task: Task, run_id: str, command: ControlCommand, cause: str) -> dict[str, Any]:
+    found = checkpoints.find_checkpoint(task, command.target)
+    text = checkpoints.checkpoint_text(actor.store, task.id, found)
     handed = Asking(text=f"CONTROL: RESUME {found}", via="control", cause=cause)
     with actor.store.lock(task.id, actor.by) as locked:
         if cause in locked.task.causes:
             seq = next((q.seq for q in reversed(locked.task.questions) if q.text == handed.text[:500]), 0)
             return {"checkpoint": found, "seq": seq}
-        locked.append(*record.handed_over(locked, run_id, handed, text))
+        locked.append(*hand_over_events(locked, run_id, handed, text))
         question = locked.task.questions[-1]
-    record.deliver(actor.store, task.id, question, text)
+    deliver_answer(actor.store, task.id, question, text)
     return {"checkpoint": found, "seq": int(question.seq)}
 
 
-def _delegate(actor: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
+def _delegate(actor: Actor, task: Task, run_id: str, command: ControlCommand, cause: str) -> dict[str, Any]:
     """Call the verb itself, in the name of the run, so that every guard applies."""
-    if (made := child_of(actor.store, cause)) is not None:
+    if (made := child_of_control(actor.store, cause)) is not None:
         return {"child": made.id}
     if task.escalation(run_id):
         raise Refused("The run had called for a person already.", "Delegate in its next run.")
     words, title = _words(command)
-    env = {**actor.env, **prompt.environment(actor.store, task, run_id), "OVERHAND_CAUSE": cause}
+    env = {**actor.env, **prompt.run_environment(actor.store, task, run_id), "OVERHAND_CAUSE": cause}
     done = subprocess.run(
         [sys.executable, "-P", "-m", "overhand", "delegate", "--json", *words, "--", title],
         cwd=actor.store.root,
@@ -219,26 +229,26 @@ def _delegate(actor: Actor, task: Task, run_id: str, command: Command, cause: st
     return {"child": str(printed["task_id"])}
 
 
-def child_of(store: Store, cause: str) -> Task | None:
+def child_of_control(store: Store, cause: str) -> Task | None:
     """The task that this CONTROL line has created already."""
     return next((known for known in store.tasks() if known.cause == cause), None)
 
 
-def has_printed(store: Store, task_id: str, run_id: str, offset: int) -> bool:
+def has_printed_delegation(store: Store, task_id: str, run_id: str, offset: int) -> bool:
     """Whether the run really gave a DELEGATE at this place of its stream, and is one whose commands count."""
     run = store.task(task_id).run(run_id)
     if run is None or not run.control:
         return False
-    printed = Hearing(run_id, f"{store.run_folder(task_id, run_id)}/stdout", driver=run.driver)
+    printed = ControlInput(run_id, f"{store.run_folder(task_id, run_id)}/stdout", driver=run.driver)
     return any(command.offset == offset and command.word == "DELEGATE" for command in printed.heard(last=True))
 
 
-def _words(command: Command) -> tuple[list[str], str]:
+def _words(command: ControlCommand) -> tuple[list[str], str]:
     """The options of `delegate` and the task; a block that cannot be read is refused, with what is wrong with it."""
-    wanted, problems = delegation(command.block)
+    wanted, problems = parse_delegation(command.block)
     wrong = next((one for one in problems if one.level == "error"), None)
     title = wanted.task or command.reason
-    if command.block and wrong is not None and not (title and wanted != Delegation()):
+    if command.block and wrong is not None and not (title and wanted != ControlDelegation()):
         raise OverhandError(wrong.message, wrong.fix)
     words = [f"--agent={command.target or wanted.agent}"]
     words += [f"--file={path}" for path in wanted.files]
@@ -279,10 +289,10 @@ def report_to_parent(actor: Actor, child: Task) -> str | None:
     with actor.store.lock(parent_id, actor.by) as locked:
         if cause in locked.task.causes:
             return None
-        handed = record.handed_over(locked, above.run, Asking(text=title, via="child", cause=cause), text)
-        left = record.has_leftovers(actor.store, locked.task)
-        following = resume.next_run_after_result(locked.task, above.run, child.id, leftovers=left)
+        handed = hand_over_events(locked, above.run, Asking(text=title, via="child", cause=cause), text)
+        left = has_leftovers(actor.store, locked.task)
+        following = next_run_after_result(locked.task, above.run, child.id, leftovers=left)
         locked.append(*handed, *([following] if following else []))
         question = locked.task.questions[-1]
-    record.deliver(actor.store, parent_id, question, text)
+    deliver_answer(actor.store, parent_id, question, text)
     return parent_id if isinstance(following, Accepted) else None

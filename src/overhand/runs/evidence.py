@@ -7,25 +7,28 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents.sessions import read_end
-from overhand.documents import handoff as handoffs
-from overhand.documents import jsontext, returns
-from overhand.documents import output as outputs
-from overhand.documents.contracts import validate_data
-from overhand.documents.markdown import lines
-from overhand.documents.output import read_status
-from overhand.documents.problems import Problem
-from overhand.documents.text import decode
-from overhand.system import detached, machine
-from overhand.system.files import is_there, read_file
+from overhand.agents import read_end
+from overhand.documents import (
+    Problem,
+    decode_text,
+    find_return,
+    load_json,
+    markdown_lines,
+    parse_handoff,
+    parse_output,
+    parse_return,
+    read_status,
+    return_from_output,
+    validate_data,
+)
+from overhand.system import is_there, lives, pid_namespace, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from overhand.agents.stream import Heard
-    from overhand.documents.output import Output
-    from overhand.documents.returns import Return
-    from overhand.record.task import Run, Task
+    from overhand.agents import StreamSummary
+    from overhand.documents import Output, Return
+    from overhand.record import Run, Task
     from overhand.runs.judge import Fact
 
 _STDOUT_TAIL = 1_000_000
@@ -45,8 +48,12 @@ class Returned:
     unverified: tuple[str, ...] = ()
 
 
-def as_it_stands(
-    place: str, spec: dict[str, Any], given: object = None, heard: Heard | None = None, noticed: Sequence[Problem] = ()
+def read_return(
+    place: str,
+    spec: dict[str, Any],
+    given: object = None,
+    heard: StreamSummary | None = None,
+    noticed: Sequence[Problem] = (),
 ) -> Returned:
     """The return in a run's folder: OUTPUT.md, result.json (or `given` in its place), JSON on stdout.
 
@@ -99,8 +106,8 @@ def _is_dead(run: Run, place: str) -> bool:
     """Whether no process of an earlier run is left; a shim that has recorded its agent's end writes nothing more."""
     if not run.has_ended or run.leftovers:
         return False
-    was_seen = run.exit is not None and run.pidns in ("", machine.pid_namespace())  # and its leftovers, too
-    return was_seen or not detached.lives(place)
+    was_seen = run.exit is not None and run.pidns in ("", pid_namespace())  # and its leftovers, too
+    return was_seen or not lives(place)
 
 
 def _from_output(place: str) -> Returned | None:
@@ -114,14 +121,14 @@ def _from_output(place: str) -> Returned | None:
     return _read_output(raw)
 
 
-def preview(raw: bytes, spec: dict[str, Any], place: str) -> Returned:
+def preview_return(raw: bytes, spec: dict[str, Any], place: str) -> Returned:
     """The return that an OUTPUT.md of these bytes would be, with all its problems."""
     return _examined(_read_output(raw), spec, place)
 
 
 def _read_output(raw: bytes) -> Returned:
-    text, problems = decode(raw)
-    output, more = outputs.parse(text)
+    text, problems = decode_text(raw)
+    output, more = parse_output(text)
     problems = [*problems, *more]
     status, note = (output.status, "") if output.status else _status_elsewhere(text)
     if note:
@@ -129,7 +136,7 @@ def _read_output(raw: bytes) -> Returned:
         output = replace(output, summary=summary)
         filled_in = Problem("status-filled-in", note, level="warning")
         problems = [*(p for p in problems if p.code != "status-missing"), filled_in]
-    value = replace(returns.from_output(output), status=status)
+    value = replace(return_from_output(output), status=status)
     whole = output.status is not None and bool(output.summary)
     return Returned("OUTPUT.md", value, output, tuple(problems), whole, raw)
 
@@ -141,7 +148,7 @@ def _is_status(line: str) -> bool:
 
 def _status_elsewhere(text: str) -> tuple[str | None, str]:
     """A misplaced status, and the note about it."""
-    for line in lines(text):
+    for line in markdown_lines(text):
         shown = text[line.start : line.end]
         if line.kind == "text" and _is_status(shown):
             status, _ = read_status(shown.replace("*", "").partition(":")[2].strip())
@@ -156,32 +163,32 @@ def _from_result(place: str) -> Returned | None:
     raw = read_file(f"{place}/result.json")
     if raw is None:
         return None
-    value, error = jsontext.load(decode(raw)[0])
+    value, error = load_json(decode_text(raw)[0])
     if error:
         return Returned("result.json", problems=(Problem("return-invalid", f"result.json is not JSON: {error}."),))
     return _from_json("result.json", value)
 
 
 def _from_stdout(place: str) -> Returned | None:
-    value = returns.find_return(read_end(f"{place}/stdout", _STDOUT_TAIL)[0].decode("utf-8", "replace"))
+    value = find_return(read_end(f"{place}/stdout", _STDOUT_TAIL)[0].decode("utf-8", "replace"))
     return None if value is None else _from_json("stdout", value)
 
 
-def _from_words(summary: Heard) -> Returned | None:
+def _from_words(summary: StreamSummary) -> Returned | None:
     """A return in the agent's last message: JSON, or an OUTPUT.md as text."""
     text = summary.last_words
-    value = returns.find_return(text)
+    value = find_return(text)
     if value is not None:
         return _from_json("its last message", value)
     if not text.lstrip().lower().startswith("# task complete"):
         return None
-    output, problems = outputs.parse(text)
+    output, problems = parse_output(text)
     whole = output.status is not None and bool(output.summary)
-    return Returned("its last message", returns.from_output(output), output, tuple(problems), whole, text.encode())
+    return Returned("its last message", return_from_output(output), output, tuple(problems), whole, text.encode())
 
 
 def _from_json(source: str, value: object) -> Returned:
-    parsed, problems = returns.parse_return(value)
+    parsed, problems = parse_return(value)
     whole = parsed is not None and bool(parsed.status and parsed.summary)
     return Returned(source, parsed, None, tuple(problems), whole)
 
@@ -192,7 +199,7 @@ def _with_data(value: Return | None, place: str) -> tuple[Return | None, list[Pr
     raw = read_file(path) if is_there(path) else None
     if raw is None or value is None:
         return value, []
-    data, error = jsontext.load(decode(raw)[0])
+    data, error = load_json(decode_text(raw)[0])
     if error:
         return value, [Problem("data-invalid", f"data.json is not JSON: {error}.", of="substance")]
     if value.data is not None and value.data != data:
@@ -230,13 +237,13 @@ def _promised(spec: dict[str, Any], value: Return | None, place: str) -> _Promis
     contract = promises.contract_in(place)
     if contract is None:
         return (), [], ()
-    unverified = promises.unverified(contract)
+    unverified = promises.unverified_promises(contract)
     if value.status != "completed":
         return (), [], unverified
     folder = place.rpartition("/runs/")[0]
     root = os.path.dirname(os.path.dirname(folder))
     inputs = promises.inputs_in(folder)
-    facts = promises.look(contract, value.data, inputs, root)
+    facts = promises.check_promises(contract, value.data, inputs, root)
     return facts, promises.problems(contract, value.data, inputs, facts), unverified
 
 
@@ -257,5 +264,5 @@ def live_steps(task_folder: str) -> tuple[tuple[str, str], ...]:
     raw = read_file(f"{task_folder}/HANDOFF.md")
     if raw is None:
         return ()
-    text, _ = decode(raw)
-    return tuple((step.marker, step.text) for step in handoffs.parse(text).plan)
+    text, _ = decode_text(raw)
+    return tuple((step.marker, step.text) for step in parse_handoff(text).plan)

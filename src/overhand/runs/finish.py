@@ -9,27 +9,32 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import quota, sessions, translator
-from overhand.documents import handoff as handoffs
-from overhand.documents.problems import Problem
+from overhand.agents import QuotaPause, describe_pause, find_stand_in, limit_met, stream_summary, translator
+from overhand.documents import Handoff, Problem, parse_handoff, promises_files
 from overhand.errors import Busy
-from overhand.items import recovery, sync
-from overhand.policy import trust
-from overhand.questions import files, record, resume
-from overhand.record.events import Accepted, Judged, Notice
+from overhand.items import is_tag_behind, recovery_events, sync_tag
+from overhand.policy import is_sealed, unsealed_message
+from overhand.questions import (
+    Asking,
+    ask_question,
+    ended_waiting,
+    has_leftovers,
+    let_leftovers_end,
+    next_run_after_verdict,
+    question_in_return,
+    take_in_files,
+)
+from overhand.record import Accepted, Judged, Notice
 from overhand.runs import control, evidence, prepare, result, spending, worktree
-from overhand.runs.judge import CheckFact, Evidence, Verdict, judge
+from overhand.runs.judge import CheckFact, Evidence, Verdict, judge_run
 from overhand.runs.result import Case
-from overhand.system import machine
-from overhand.system.files import read_file, write_file
+from overhand.system import epoch_of, read_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from overhand.policy.actor import Actor
-    from overhand.record.events import Event
-    from overhand.record.store import Store
-    from overhand.record.task import Run, Task
+    from overhand.policy import Actor
+    from overhand.record import Event, Run, Store, Task
     from overhand.runs.evidence import Returned
 
 MAX_REPAIRS = 2
@@ -37,7 +42,9 @@ _COARSE = 2.0  # seconds that the times of files may be behind
 _OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only a run which may write can mend
 
 
-def finish(actor: Actor, task_id: str, *, patient: bool = False, told: Callable[[Task], None] = lambda _: None) -> Task:
+def finish_run(
+    actor: Actor, task_id: str, *, patient: bool = False, told: Callable[[Task], None] = lambda _: None
+) -> Task:
     """Judge the run that has ended, once; a second caller finds it judged, or waits for that if patient.
 
     `told` is called with our verdict while the task is locked, before an item's tag can show it; with another
@@ -50,12 +57,12 @@ def finish(actor: Actor, task_id: str, *, patient: bool = False, told: Callable[
         told(judged)
 
     task = _finish(actor, task_id, patient, tell)
-    if not ours and unjudged(task) is None:
+    if not ours and unjudged_run(task) is None:
         told(task)
-    spending.settle(actor, task)
-    if sync.owes(task):
+    spending.settle_budget(actor, task)
+    if is_tag_behind(task):
         try:
-            return sync.show(actor.store, actor.by, task_id)
+            return sync_tag(actor.store, actor.by, task_id)
         except Busy:
             return task  # another process keeps writing to the item's file: a supervisor retries
     return task
@@ -63,36 +70,36 @@ def finish(actor: Actor, task_id: str, *, patient: bool = False, told: Callable[
 
 def _finish(actor: Actor, task_id: str, patient: bool, told: Callable[[Task], None]) -> Task:
     task = actor.store.task(task_id)
-    ended = unjudged(task)
+    ended = unjudged_run(task)
     if ended is None:
         return task
-    task = control.drain(actor, files.take_in(actor.store, task, actor.by, final=True).task)
+    task = control.drain(actor, take_in_files(actor.store, task, actor.by, final=True).task)
     place = actor.store.run_folder(task_id, ended.id)
     with _only_one(place, patient) as mine:
         task = actor.store.task(task_id)
-        if not mine or unjudged(task) is None:
+        if not mine or unjudged_run(task) is None:
             return task
         task = spending.close_run(actor, task, ended)
         spec = _json(f"{place}/spec.json") or {}
-        handoff = handoffs.parse(str(spec.get("handoff", "")))
-        case = gather(actor, task, ended, place, spec, handoff)
+        handoff = parse_handoff(str(spec.get("handoff", "")))
+        case = gather_evidence(actor, task, ended, place, spec, handoff)
         if prepare.is_unwanted(actor.store, task_id):
             case = case.cancelled()
-        verdict = judge(case.found)
+        verdict = judge_run(case.found)
         if _met_limit(case, verdict):
             return _wait_for_provider(case)
-        if _wants_repair(task, verdict, spec) and not record.has_leftovers(actor.store, task):
+        if _wants_repair(task, verdict, spec) and not has_leftovers(actor.store, task):
             write_file(f"{place}/problems.json", json.dumps([p.as_json() for p in verdict.problems]))
             return _queue_again(case, Accepted(repair=ended.id))
         if verdict.status == "needs-input" == verdict.claimed:
             case = _ask_for_it(case, verdict)
-        _, event = result.put_documents(case, verdict)
-        if resume.ended_waiting(task, ended):
-            record.let_end(actor.store, task)
+        _, event = result.write_result(case, verdict)
+        if ended_waiting(task, ended):
+            let_leftovers_end(actor.store, task)
         with actor.store.lock(task_id, actor.by) as locked:
-            if unjudged(locked.task) is not None:
+            if unjudged_run(locked.task) is not None:
                 following = _after_verdict(actor.store, locked.task, event, ended)
-                following = following or recovery.events(locked.task, event, ended, case.returned.value)
+                following = following or recovery_events(locked.task, event, ended, case.returned.value)
                 locked.append(event, *following, sync=actor.sync_results)
                 told(locked.task)
             return locked.task
@@ -102,25 +109,25 @@ def _ask_for_it(case: Case, verdict: Verdict) -> Case:
     """A return that says needs-input is a question too: it gets a number, and can be answered like any other."""
     details = case.returned.output.for_primary if case.returned.output else ""
     details = details or (case.returned.value.next_steps if case.returned.value else "")
-    text = resume.question_in_return(case.task, case.ended, verdict.summary, details)
+    text = question_in_return(case.task, case.ended, verdict.summary, details)
     if not text:
         return case
     store, task_id = case.actor.store, case.task.id
-    record.ask(store, task_id, case.ended.id, record.Asking(text=text, via="return"), case.actor.by)
+    ask_question(store, task_id, case.ended.id, Asking(text=text, via="return"), case.actor.by)
     return replace(case, task=store.task(task_id))
 
 
 def _after_verdict(store: Store, task: Task, judged: Judged, ended: Run) -> list[Event]:
     """What a verdict sets off at once: the next run, or a notice why there is none."""
-    if record.has_leftovers(store, task):
+    if has_leftovers(store, task):
         return []  # nothing is started beside them
-    following = resume.next_run_after_verdict(task, ended, judged, leftovers=False)
+    following = next_run_after_verdict(task, ended, judged, leftovers=False)
     if following is not None:
         return [following]
-    return [] if resume.ended_waiting(task, ended) else spending.hand_over(task, ended, judged.status)
+    return [] if ended_waiting(task, ended) else spending.hand_over(task, ended, judged.status)
 
 
-def unjudged(task: Task) -> Run | None:
+def unjudged_run(task: Task) -> Run | None:
     """The run that has ended and waits for its verdict."""
     current = task.current_run
     return current if current and current.has_ended else None
@@ -142,29 +149,29 @@ def _only_one(place: str, patient: bool) -> Iterator[bool]:
         os.close(fd)
 
 
-def gather(
+def gather_evidence(
     actor: Actor,
     task: Task,
     ended: Run,
     place: str,
     spec: dict[str, Any],
-    handoff: handoffs.Handoff,
+    handoff: Handoff,
     given: object = None,
 ) -> Case:
     """Everything the verdict and the receipt rest on."""
     folder = actor.store.folder(task.id)
-    summary = sessions.heard(place, ended.driver)
+    summary = stream_summary(place, ended.driver)
     noticed = evidence.take_top_level(task, folder, place)
-    returned = evidence.as_it_stands(place, spec, given, summary, noticed)
+    returned = evidence.read_return(place, spec, given, summary, noticed)
     root = actor.store.root
-    promised = handoffs.promises_files(handoff)
+    promised = promises_files(handoff)
     baseline = (_json(f"{folder}/baseline.json") or {}) if promised else {}
     changed, alone = _changes(actor, task, ended, place) if spec.get("tree", True) else (None, True)
     wants_checks = ended.cause != "cancelled" and bool(task.checks)
     problems = list(returned.problems)
-    if wants_checks and not trust.sealed(task):
+    if wants_checks and not is_sealed(task):
         wants_checks = False
-        problems.append(Problem("check-not-run", f"{trust.foreign(task)} Its checks were not run.", of="substance"))
+        problems.append(Problem("check-not-run", f"{unsealed_message(task)} Its checks were not run.", of="substance"))
     found = Evidence(
         returned=returned.value,
         source=returned.source,
@@ -184,7 +191,7 @@ def gather(
         final_why=summary.why if summary else "",
         denied=tuple(dict.fromkeys(summary.denied)) if summary else (),
         open_questions=len(task.open_questions),
-        paused=resume.ended_waiting(task, ended),
+        paused=ended_waiting(task, ended),
         escalated=(called.reason or "no reason given") if (called := task.escalation(ended.id)) else "",
         delegated=len(task.awaited_children(ended.id)),
         changed=tuple(changed or ()) if alone else (),
@@ -203,8 +210,8 @@ def gather(
 def checks_after(actor: Actor, task: Task, folder: str) -> list[CheckFact]:
     """The checks on the result, compared with those on the base."""
     base = f"{actor.store.folder(task.id)}/checks/before"
-    before = prepare.run_checks(actor, task, base) if os.path.isdir(base) else []
-    return prepare.run_checks(actor, task, folder, before)
+    before = prepare.run_task_checks(actor, task, base) if os.path.isdir(base) else []
+    return prepare.run_task_checks(actor, task, folder, before)
 
 
 def _changes(actor: Actor, task: Task, ended: Run, place: str) -> tuple[list[str] | None, bool]:
@@ -217,13 +224,13 @@ def _changes(actor: Actor, task: Task, ended: Run, place: str) -> tuple[list[str
     before = _json(f"{place}/tree.json")
     if before is None:
         return None, True
-    changed = worktree.changed_between(actor.store.root, before, worktree.snapshot(actor.store.root))
+    changed = worktree.changed_between(actor.store.root, before, worktree.tree_snapshot(actor.store.root))
     if not changed:
         return changed, True  # nothing that another run could have changed
-    began, until = machine.epoch(first.created), machine.epoch(ended.ended) or float("inf")
+    began, until = epoch_of(first.created), epoch_of(ended.ended) or float("inf")
     others = [run for other in actor.store.at_work(began - _COARSE) if other.id != task.id for run in other.runs]
     alone = not any(
-        machine.epoch(run.created) < until and (run.ended is None or machine.epoch(run.ended) > began) for run in others
+        epoch_of(run.created) < until and (run.ended is None or epoch_of(run.ended) > began) for run in others
     )
     return changed, alone
 
@@ -251,13 +258,13 @@ def _met_limit(case: Case, verdict: Verdict) -> bool:
 def _wait_for_provider(case: Case) -> Task:
     """Queue the task again, without a verdict: it continues after the reset, or another agent takes over now."""
     store = case.actor.store
-    summary = sessions.heard(case.place, case.ended.driver)
+    summary = stream_summary(case.place, case.ended.driver)
     if summary is None:
         return case.task
-    event = quota.met(store, case.task, case.ended, summary)
-    if other := quota.stand_in(store, case.task, case.actor.config_of(case.task)):
+    event = limit_met(store, case.task, case.ended, summary)
+    if other := find_stand_in(store, case.task, case.actor.config_of(case.task)):
         event = event.replace(agent=other, limit={**(event.limit or {}), "to": other})
-    paused = quota.say(case.ended.driver, quota.Pause((event.limit or {})["until"]))
+    paused = describe_pause(case.ended.driver, QuotaPause((event.limit or {})["until"]))
     then = f"{other} takes over." if other else "It goes on then by itself."
     return _queue_again(case, event, Notice(text=f"{paused}. {then}"))
 
@@ -288,7 +295,7 @@ def can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
 def _queue_again(case: Case, *events: Event) -> Task:
     """Record the task's next run instead of a verdict."""
     with case.actor.store.lock(case.task.id, case.actor.by) as locked:
-        if unjudged(locked.task):
+        if unjudged_run(locked.task):
             locked.append(*events)
         return locked.task
 

@@ -7,24 +7,33 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from overhand.agents.sessions import read_end
-from overhand.documents import context as contexts
-from overhand.documents import quick
-from overhand.documents.layout import contain
-from overhand.documents.markdown import headings, sections
-from overhand.documents.text import decode, shorten
-from overhand.questions import record
+from overhand.agents import read_end
+from overhand.documents import (
+    Context,
+    Quick,
+    contain_in_section,
+    decode_text,
+    done_entry,
+    markdown_headings,
+    markdown_sections,
+    parse_context,
+    parse_quick,
+    quick_text,
+    render_context,
+    render_quick,
+    shorten,
+    too_wordy,
+    upcoming_entry,
+)
+from overhand.questions import full_answer, full_question
 from overhand.runs import messages, steps
-from overhand.system import machine
-from overhand.system.edits import edit
-from overhand.system.files import random_text, read_file, write_file
+from overhand.system import edit_file, now_stamp, random_text, read_file, write_file
 
 if TYPE_CHECKING:
-    from overhand.documents.markdown import Part
-    from overhand.record.store import Store
-    from overhand.record.task import Run, Task
+    from overhand.documents import Part
+    from overhand.record import Run, Store, Task
     from overhand.runs.judge import Verdict
-    from overhand.runs.steps import Item
+    from overhand.runs.steps import StepItem
 
 TITLE = "Previous Worker Context"
 _OURS = b"<!-- overhand -->\n"
@@ -33,13 +42,13 @@ _MOST = 6000  # characters of an earlier worker's text; the rest is one file awa
 _HEADING = re.compile(r"^(#{1,6} )", re.MULTILINE)
 
 
-def _quick_handoff(task: Task, run: Run, verdict: Verdict, plan: list[Item]) -> quick.Quick:
+def _quick_handoff(task: Task, run: Run, verdict: Verdict, plan: list[StepItem]) -> Quick:
     left = [item.text for item in plan if item.marker != "x"]
     progress = f"{len(plan) - len(left)}/{len(plan)} steps · " if plan else ""
     gotchas = [p.message for p in verdict.errors[:5]]
     if alive := run.leftovers:
         gotchas.append(f"Processes of this run were still alive: {', '.join(map(str, alive[:10]))}.")
-    return quick.Quick(
+    return Quick(
         session=run.id,
         status=f"{progress}ended by {run.cause}, judged {verdict.status}",
         next=left[0] if left else f"HANDOFF.md of task {task.id}",
@@ -49,19 +58,19 @@ def _quick_handoff(task: Task, run: Run, verdict: Verdict, plan: list[Item]) -> 
     )
 
 
-def _context(store: Store, task: Task, run: Run, verdict: Verdict, plan: list[Item], handoff: str) -> contexts.Context:
+def _context(store: Store, task: Task, run: Run, verdict: Verdict, plan: list[StepItem], handoff: str) -> Context:
     """CONTEXT.md, from the log, the plan, the questions and the last output; `handoff` is quoted in it."""
-    tail = tail_of(f"{store.run_folder(task.id, run.id)}/stdout")
-    asked = [f"- Question {q.seq} is open: {record.full_text(store, task.id, q)}" for q in task.open_questions]
+    tail = tail_of_file(f"{store.run_folder(task.id, run.id)}/stdout")
+    asked = [f"- Question {q.seq} is open: {full_question(store, task.id, q)}" for q in task.open_questions]
     errors = [f"- {p.message}" for p in verdict.errors[:_MANY]]
     progress = "The task has no plan to measure progress by."
     if plan:
         done = sum(item.marker == "x" for item in plan)
         listed = [f"- [{item.marker}] {item.text}" for item in plan[:50]]
         progress = "\n".join([f"{done} of {len(plan)} steps are done.", "", *listed])
-    return contexts.Context(
+    return Context(
         task_id=task.id,
-        dumped=machine.now(),
+        dumped=now_stamp(),
         reason=run.cause or "exit",
         progress=progress,
         state=f"Run {run.id} by {run.agent} ended ({run.cause}), judged {verdict.status}."
@@ -85,16 +94,16 @@ def _how_to_resume(task: Task, verdict: Verdict) -> str:
     return f"1. Look at it: overhand show {handle}\n2. Go on from here: overhand resume {handle}"
 
 
-def plan_of(store: Store, task_id: str) -> list[Item]:
+def plan_of(store: Store, task_id: str) -> list[StepItem]:
     """The steps of the plan as they are marked now."""
     raw = read_file(f"{store.folder(task_id)}/HANDOFF.md")
-    return steps.read(raw) if raw is not None else []
+    return steps.read_steps(raw) if raw is not None else []
 
 
-def marked(plan: list[Item]) -> tuple[str, ...]:
+def marked(plan: list[StepItem]) -> tuple[str, ...]:
     """The last steps that are done and the first that are not, as a quick handoff lists them."""
-    done = [quick.done(item.text) for item in plan if item.marker == "x"]
-    left = [quick.upcoming(item.text) for item in plan if item.marker != "x"]
+    done = [done_entry(item.text) for item in plan if item.marker == "x"]
+    left = [upcoming_entry(item.text) for item in plan if item.marker != "x"]
     return (*done[-_MANY:], *left[:_MANY])
 
 
@@ -105,22 +114,22 @@ def leave(store: Store, task: Task, ended: Run, verdict: Verdict) -> str:
     handoff = _own_handoff(f"{place}/handoff.md")
     if handoff is None:
         made = _quick_handoff(task, ended, verdict, plan)
-        write_file(f"{place}/handoff.md", _signed(quick.render_quick(made)))
-        handoff = quick.quick_text(made)
+        write_file(f"{place}/handoff.md", _signed(render_quick(made)))
+        handoff = quick_text(made)
     for folder in (place, store.folder(task.id)):
         kept = read_file(f"{folder}/CONTEXT.md")
         if kept is not None and kept.strip() and not kept.endswith(_OURS):
-            return decode(kept)[0]
-    return _signed(contexts.render(_context(store, task, ended, verdict, plan, handoff)))
+            return decode_text(kept)[0]
+    return _signed(render_context(_context(store, task, ended, verdict, plan, handoff)))
 
 
 def _own_handoff(path: str) -> str | None:
     """The agent's own handoff.md as it is quoted; what cannot be one is moved aside."""
     raw = read_file(path)
     if raw is not None and not raw.endswith(_OURS):
-        text = decode(raw)[0]
-        if not any(p.code == "handoff-too-long" for p in quick.wordy(text, text)):
-            return quick.quick_text(quick.parse_quick(text)[0])
+        text = decode_text(raw)[0]
+        if not any(p.code == "handoff-too-long" for p in too_wordy(text, text)):
+            return quick_text(parse_quick(text)[0])
         os.rename(path, f"{path[:-3]}-refused.md")
     elif os.path.isdir(path) and not os.path.islink(path):
         os.rename(path, f"{path}-aside-{random_text(6)}")
@@ -131,20 +140,20 @@ def _signed(text: str) -> str:
     return f"{text.rstrip()}\n\n{_OURS.decode()}"
 
 
-def tail_of(path: str, size: int = 1500) -> str:
+def tail_of_file(path: str, size: int = 1500) -> str:
     """The end of what was printed, as it may stand in a fence."""
     text = read_end(path, size)[0].decode("utf-8", "ignore").replace("\r\n", "\n").replace("```", "'''")
     return "".join(c for c in text if c in "\n\t" or c.isprintable()).strip()
 
 
-def write_previous(store: Store, task: Task) -> None:
+def write_previous_runs(store: Store, task: Task) -> None:
     """Put what the next run must know into HANDOFF.md, and open the steps again that were stuck; once or again."""
     if task.resume is None or not task.runs:
         return
     path = f"{store.folder(task.id)}/HANDOFF.md"
     body = previous(store, task)
-    edit(path, lambda raw: _section(raw, body))
-    edit(path, _reopened)
+    edit_file(path, lambda raw: _section(raw, body))
+    edit_file(path, _reopened)
 
 
 def previous(store: Store, task: Task) -> str:
@@ -159,17 +168,16 @@ def previous(store: Store, task: Task) -> str:
         parts.append(f"**What was wrong with it:** {how['problem']}")
     if how.get("note"):
         parts.append(f"**From the person:** {how['note']}")
-    if sent := [f"- {messages.whole(store, task.id, one)}" for one in task.messages if one.run]:
+    if sent := [f"- {messages.whole_message(store, task.id, one)}" for one in task.messages if one.run]:
         parts.append("**Sent to the worker before:**\n\n" + shorten("\n".join(sent), _MOST))
     if answers := [
-        f"- Question {q.seq}: {record.full_text(store, task.id, q)}\n"
-        f"  **Answer:** {record.full_answer(store, task.id, q)}"
+        f"- Question {q.seq}: {full_question(store, task.id, q)}\n  **Answer:** {full_answer(store, task.id, q)}"
         for q in task.questions
         if not q.is_open
     ]:
         parts.append("**Answered since it was asked:**\n\n" + "\n".join(answers))
     if (name := how.get("from")) and (raw := read_file(f"{store.folder(task.id)}/checkpoints/{name}.md")) is not None:
-        parts.append(f"**Go on from checkpoint {name}:**\n\n" + shorten(decode(raw)[0].strip(), _MOST))
+        parts.append(f"**Go on from checkpoint {name}:**\n\n" + shorten(decode_text(raw)[0].strip(), _MOST))
     parts.append(_left_behind(place, store.relative(place)))
     return "\n\n".join(part for part in parts if part)
 
@@ -180,7 +188,7 @@ def _left_behind(place: str, shown: str) -> str:
     raw = read_file(f"{place}/CONTEXT.md") or read_file(f"{folder}/CONTEXT.md")
     if raw is None:
         return ""
-    context, _ = contexts.parse(decode(raw.removesuffix(_OURS))[0])
+    context, _ = parse_context(decode_text(raw.removesuffix(_OURS))[0])
     shown_parts = [
         f"**{title}:**\n\n{shorten(body, _MOST)}"
         for title, body in (
@@ -199,7 +207,7 @@ def _section(raw: bytes, body: str) -> tuple[int, int, bytes] | None:
     text = raw.decode("utf-8", "surrogateescape")
     ending = "\r\n" if "\r\n" in text else "\n"
     level = _level(text)
-    shown = contain(body) if level == 2 else _HEADING.sub(r"\\\1", contain(body))
+    shown = contain_in_section(body) if level == 2 else _HEADING.sub(r"\\\1", contain_in_section(body))
     section = f"{'#' * level} {TITLE}\n\n{shown}\n".replace("\n", ending)
     ours = _ours(text)
     if ours:
@@ -208,7 +216,7 @@ def _section(raw: bytes, body: str) -> tuple[int, int, bytes] | None:
     else:
         start = end = len(text)
         at_end = ("" if text.endswith("\n") or not text else ending) + ending + section
-        earlier = [part.start for part in sections(text, level) if part.level]
+        earlier = [part.start for part in markdown_sections(text, level) if part.level]
         if _ours(text + at_end) or not earlier:
             section = at_end
         else:  # a fence or a comment was never closed: nothing behind it would be seen as a section
@@ -222,17 +230,17 @@ def _section(raw: bytes, body: str) -> tuple[int, int, bytes] | None:
 
 def _level(text: str) -> int:
     """The heading level of the document's sections, which may all be `###`."""
-    return max(2, min((one[0] for one in headings(text)), default=2))
+    return max(2, min((one[0] for one in markdown_headings(text)), default=2))
 
 
 def _ours(text: str) -> list[Part]:
-    return [part for part in sections(text, _level(text)) if part.title.strip().casefold() == TITLE.casefold()]
+    return [part for part in markdown_sections(text, _level(text)) if part.title.strip().casefold() == TITLE.casefold()]
 
 
 def _reopened(raw: bytes) -> tuple[int, int, bytes] | None:
     """The edit that opens steps again that waited, failed or were under way, and drops what stood behind them."""
     new = raw
-    while stuck := next((item for item in steps.read(new) if item.marker in "?!~"), None):
+    while stuck := next((item for item in steps.read_steps(new) if item.marker in "?!~"), None):
         new = steps.change(new, stuck, " ", "")
     return None if new == raw else (0, len(raw), new)
 

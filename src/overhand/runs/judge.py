@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand.documents.problems import Problem, strict
-from overhand.documents.returns import Return
+from overhand.documents import Problem, Return, as_errors
 from overhand.words import CLAIMS
 
 if TYPE_CHECKING:
@@ -144,18 +143,18 @@ class Verdict:
         return tuple(p for p in self.problems if p.level == "error")
 
 
-def judge(evidence: Evidence) -> Verdict:
+def judge_run(evidence: Evidence) -> Verdict:
     """Decide the status of a run: a claim is only a claim."""
     problems = [*evidence.problems, *_ending(evidence), *_files(evidence), *_checks(evidence), *_steps(evidence)]
     problems += _changes(evidence)
     if evidence.strict:
-        problems = list(strict(problems))
+        problems = list(as_errors(problems))
     claim = next((word for word in CLAIMS if evidence.returned and word == evidence.returned.status), None)
     waits = evidence.open_questions or evidence.paused or evidence.escalated or evidence.delegated
     if claim is None and evidence.cause != "cancelled" and not waits:
         problems.insert(0, _substance("return-missing", _no_return(evidence)))
     status = _status(evidence, claim, problems)
-    checked = verified(evidence.checks, evidence.facts, evidence.unverified)
+    checked = verification(evidence.checks, evidence.facts, evidence.unverified)
     return Verdict(status, claim, checked, _summary(evidence, status), tuple(problems))
 
 
@@ -183,7 +182,7 @@ def _status(evidence: Evidence, claim: Status | None, problems: list[Problem]) -
     return "failed" if check_failed or not held else "partial"
 
 
-def verified(checks: Sequence[CheckFact], facts: Sequence[Fact] = (), unverified: Sequence[str] = ()) -> str:
+def verification(checks: Sequence[CheckFact], facts: Sequence[Fact] = (), unverified: Sequence[str] = ()) -> str:
     """`all` if everything that was to be verified was checked and holds: types alone, or words, do not make it that."""
     passed = [*(check.passed for check in checks), *(fact.passed for fact in facts)]
     if not any(passed):

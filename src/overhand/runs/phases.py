@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-ORDER = ("INITIATE", "IDENTIFY", "DOCUMENT", "SOLVE", "CODE", "DEPLOY", "TEST", "VALIDATE", "COMPLETE")
+PHASE_ORDER = ("INITIATE", "IDENTIFY", "DOCUMENT", "SOLVE", "CODE", "DEPLOY", "TEST", "VALIDATE", "COMPLETE")
 ASIDE = ("CHECKPOINT", "SUSPENDED")  # left only to where the task was: the state is saved, and no run works on it
 ESCALATED = "ESCALATED"
-PHASES = (*ORDER, *ASIDE, ESCALATED)
+PHASES = (*PHASE_ORDER, *ASIDE, ESCALATED)
 BACK = {
     "SOLVE": ("IDENTIFY",),
     "CODE": ("SOLVE",),
@@ -31,11 +31,11 @@ TRACEBACKS = {  # why something failed, and the phase that has to be done again
 WARN_AFTER, MOST = 5, 10
 WINDOW = 3
 
-_WORKING = ORDER[1:-1]
+_WORKING = PHASE_ORDER[1:-1]
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class PhaseMove:
     frm: str
     to: str  # where the task is now: ESCALATED if it would have gone round too often
     iteration: int  # how often it has gone round, the first time counted
@@ -45,7 +45,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Illegal:
+class IllegalMove:
     """A move that is not in the table, and those that are."""
 
     frm: str
@@ -68,7 +68,7 @@ class Illegal:
 def next_phases(history: Sequence[str]) -> tuple[str, ...]:
     """The phases that may come next, without a traceback."""
     if not history:
-        return ORDER[:1]
+        return PHASE_ORDER[:1]
     frm = history[-1]
     place = next(((one,) for one in reversed(history) if one not in ASIDE), ())  # where a task that is aside was
     if frm == "CHECKPOINT":
@@ -77,9 +77,9 @@ def next_phases(history: Sequence[str]) -> tuple[str, ...]:
         return place
     if frm == ESCALATED:  # a person has decided where it continues
         return (*_WORKING, "CHECKPOINT")
-    if frm not in ORDER[:-1]:
+    if frm not in PHASE_ORDER[:-1]:
         return ()
-    forward = ORDER[ORDER.index(frm) + 1]
+    forward = PHASE_ORDER[PHASE_ORDER.index(frm) + 1]
     up = (ESCALATED,) if frm == "IDENTIFY" else ()
     return (forward, *BACK.get(frm, ()), *up, "CHECKPOINT")
 
@@ -88,11 +88,11 @@ def iteration(history: Sequence[str]) -> int:
     """How often the work has been begun: once, and once more for each way back."""
     if not history:
         return 0
-    places = [ORDER.index(one) for one in history if one in ORDER]
+    places = [PHASE_ORDER.index(one) for one in history if one in PHASE_ORDER]
     return 1 + sum(after < before for before, after in pairwise(places))
 
 
-def move(history: Sequence[str], to: str, why: str = "") -> Move | Illegal:
+def move_phase(history: Sequence[str], to: str, why: str = "") -> PhaseMove | IllegalMove:
     """Go to a phase, or to the phase that a cause of failure (`wrong_approach`) leads back to."""
     why = _cause(why) or why
     if cause := _cause(to):
@@ -101,15 +101,15 @@ def move(history: Sequence[str], to: str, why: str = "") -> Move | Illegal:
     frm = history[-1] if history else ""
     legal = next_phases(history)
     traced = TRACEBACKS.get(why) == to and frm in _WORKING  # a named cause may lead back further than the table does
-    if to not in legal and not (traced and (to == ESCALATED or ORDER.index(to) < ORDER.index(frm))):
-        return Illegal(frm, to, legal)
+    if to not in legal and not (traced and (to == ESCALATED or PHASE_ORDER.index(to) < PHASE_ORDER.index(frm))):
+        return IllegalMove(frm, to, legal)
     so_far, count = iteration(history), iteration([*history, to])
     if count > so_far and count >= MOST and frm != ESCALATED:
         warned = f"Iteration {count} would begin: a person has to decide how it goes on."
-        return Move(frm, ESCALATED, so_far, (warned,), True, why)
+        return PhaseMove(frm, ESCALATED, so_far, (warned,), True, why)
     if to in ASIDE or frm in ASIDE:  # to step aside and to come back tells nothing new
-        return Move(frm, to, count, (), False, why)
-    return Move(frm, to, count, _warnings([*history, to], count), to == ESCALATED, why)
+        return PhaseMove(frm, to, count, (), False, why)
+    return PhaseMove(frm, to, count, _warnings([*history, to], count), to == ESCALATED, why)
 
 
 def _cause(text: str) -> str:

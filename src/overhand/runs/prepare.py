@@ -8,23 +8,18 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, Job, files, sessions
-from overhand.agents.programs import own_server
-from overhand.documents import handoff as handoffs
-from overhand.documents.text import decode
+from overhand.agents import Agent, Job, find_agent, mcp_server_command, session_to_resume
+from overhand.documents import decode_text, parse_handoff, promises_files
 from overhand.errors import NotFound
-from overhand.policy import trust
+from overhand.policy import require_seal, require_trusted
 from overhand.runs import checks, handover, messages, prompt, worktree
-from overhand.system import machine
-from overhand.system.files import read_file, write_file, write_new
-from overhand.system.jsonline import dumps
+from overhand.system import boot_id, dump_line, read_file, write_file, write_new
 from overhand.words import LEVELS, duration
 
 if TYPE_CHECKING:
-    from overhand.documents.handoff import Handoff
-    from overhand.policy.actor import Actor
-    from overhand.record.store import LockedTask, Store
-    from overhand.record.task import Amount, Run, Task
+    from overhand.documents import Handoff
+    from overhand.policy import Actor
+    from overhand.record import Amount, LockedTask, Run, Store, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,35 +35,35 @@ class Prepared:
 
 def prepare(actor: Actor, task: Task) -> Prepared:
     """Read agent and HANDOFF, take the baseline and run the checks on the base, once per task."""
-    trust.require_seal(task)
-    agent = files.find(actor.store.root, task.agent, actor.config_of(task))
-    trust.require(actor.store.root, agent.trusted_with)
-    handover.write_previous(actor.store, task)
-    text, handoff = read_handoff(actor.store, task.id)
+    require_seal(task)
+    agent = find_agent(actor.store.root, task.agent, actor.config_of(task))
+    require_trusted(actor.store.root, agent.trusted_with)
+    handover.write_previous_runs(actor.store, task)
+    text, handoff = read_task_handoff(actor.store, task.id)
     take_baseline(actor.store, task, handoff)
     if task.checks and not task.runs:
-        run_checks(actor, task, f"{actor.store.folder(task.id)}/checks/before")
-    return Prepared(agent, handoff, text, worktree.snapshot(actor.store.root))
+        run_task_checks(actor, task, f"{actor.store.folder(task.id)}/checks/before")
+    return Prepared(agent, handoff, text, worktree.tree_snapshot(actor.store.root))
 
 
-def read_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:
+def read_task_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:
     raw = read_file(f"{store.folder(task_id)}/HANDOFF.md")
     if raw is None:
         raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
-    text, _ = decode(raw)
-    return text, handoffs.parse(text)
+    text, _ = decode_text(raw)
+    return text, parse_handoff(text)
 
 
 def take_baseline(store: Store, task: Task, handoff: Handoff) -> None:
     """Fingerprints of what is promised, before the task's first run; a resume compares with the same ones."""
-    if not handoffs.promises_files(handoff):
+    if not promises_files(handoff):
         return
     path = f"{store.folder(task.id)}/baseline.json"
     if not os.path.exists(path):
         write_file(path, json.dumps(worktree.baseline(store.root, handoff.deliverables)))
 
 
-def run_checks(actor: Actor, task: Task, folder: str, before: list[Any] | None = None) -> list[Any]:
+def run_task_checks(actor: Actor, task: Task, folder: str, before: list[Any] | None = None) -> list[Any]:
     """The task's checks in the tree, with the evidence in `folder`."""
     return checks.run_all(
         task.checks,
@@ -87,13 +82,13 @@ def is_unwanted(store: Store, task_id: str) -> bool:
     return now.stop is not None or now.status == "cancelled"
 
 
-def lay_out(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
+def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
     """The run's folder: prompt, context, and the spec with everything as it was when the run began."""
     task, store = locked.task, actor.store
     place = store.run_folder(locked.task_id, run_id)
     os.makedirs(place)
     problems = _problems_to_repair(store, task)
-    native = sessions.to_go_on_with(store, task, prepared.agent)
+    native = session_to_resume(store, task, prepared.agent)
     job = Job(
         prompt=prompt.compose(
             prepared.agent,
@@ -103,7 +98,7 @@ def lay_out(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -
             problems,
             prepared.allowance,
             again=bool(native) and bool(task.runs[:-1]),
-            messages=[messages.whole(store, task.id, one) for one in task.messages if one.run == run_id],
+            messages=[messages.whole_message(store, task.id, one) for one in task.messages if one.run == run_id],
         ),
         workspace=locked.folder,
         handoff=f"{locked.folder}/HANDOFF.md",
@@ -114,20 +109,20 @@ def lay_out(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -
         level=min(task.level, prepared.agent.level, key=list(LEVELS).index),  # another agent may have taken over
         model=task.model or str(prepared.agent.options.get("model", "")),
         session=native,
-        mcp=own_server(prepared.agent),
+        mcp=mcp_server_command(prepared.agent),
         allow=tuple(map(str, prepared.agent.options.get("allow", ()))),
         deny=tuple(map(str, prepared.agent.options.get("deny", ()))),
-        inputs=prompt.inputs_of(store, task),
+        inputs=prompt.inputs_file_of(store, task),
     )
     write_new(f"{place}/prompt.md", job.prompt)
-    write_new(f"{place}/context.json", dumps(prompt.context(task, run_id)))
+    write_new(f"{place}/context.json", dump_line(prompt.context(task, run_id)))
     if prepared.tree is not None:
         own = [task.tag.path] if task.tag else []
-        write_new(f"{place}/tree.json", dumps(worktree.with_own(store.root, prepared.tree, own)))
+        write_new(f"{place}/tree.json", dump_line(worktree.with_own(store.root, prepared.tree, own)))
     if task.contract and task.contract.endswith(".json"):
         write_new(f"{place}/contract.json", read_file(f"{locked.folder}/contract.json") or b"{}")
     spec = _spec(actor, locked, run_id, prepared, job)
-    write_new(f"{place}/spec.json", dumps(spec))
+    write_new(f"{place}/spec.json", dump_line(spec))
     return job, spec
 
 
@@ -150,7 +145,7 @@ def _spec(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared, job
         "tree": prepared.tree is not None,
         "level": job.level,
         **{key: list(given) for key, given in (("allow", job.allow), ("deny", job.deny)) if given},
-        "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + task.timeout, 3)},
+        "deadline": {"boot": boot_id(), "mono": round(time.monotonic() + task.timeout, 3)},
         "grace": limits.stop_grace,
         "max_output": limits.max_output,
         "max_block": duration(prepared.agent.options.get("max_block", limits.max_block)),
@@ -166,7 +161,7 @@ def _problems_to_repair(store: Store, task: Task) -> list[dict[str, Any]]:
     return list(json.loads(raw)) if raw else []
 
 
-def archive(locked: LockedTask, earlier: list[Run] | None = None) -> None:
+def archive_last_run(locked: LockedTask, earlier: list[Run] | None = None) -> None:
     """Before a run, what the last one left in the task's folder moves to that run's folder; nothing is overwritten."""
     runs = locked.task.runs[:-1] if earlier is None else earlier
     target = f"{locked.folder}/runs/{runs[-1].id}" if runs else locked.folder

@@ -7,12 +7,11 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.contracts.data import judge_data
-from overhand.documents.problems import Problem
-from overhand.documents.text import shorten
+from overhand.contracts import judge_data
+from overhand.documents import Problem, shorten
 from overhand.runs import worktree
 from overhand.runs.judge import Fact
-from overhand.system.files import read_file
+from overhand.system import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,12 +36,14 @@ def inputs_in(folder: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def unverified(contract: Mapping[str, Any]) -> tuple[str, ...]:
+def unverified_promises(contract: Mapping[str, Any]) -> tuple[str, ...]:
     """What the plan asks for and no program can check."""
     return tuple(map(str, contract[NOTES].get("unverified", ())))
 
 
-def look(contract: Mapping[str, Any], data: object, inputs: Mapping[str, Any] | None, root: str) -> tuple[Fact, ...]:
+def check_promises(
+    contract: Mapping[str, Any], data: object, inputs: Mapping[str, Any] | None, root: str
+) -> tuple[Fact, ...]:
     """Every assertion of the contract, and whether it holds now."""
     notes = contract[NOTES]
     if inputs is None:
@@ -85,7 +86,7 @@ def _edge(edge: Mapping[str, Any]) -> str:
 def _exists(path: str, root: str) -> Fact:
     """A path or a glob, inside the tree."""
     found = [os.path.join(root, path), *glob.iglob(os.path.join(glob.escape(root), path), recursive=True)]
-    if any(os.path.exists(one) and worktree.inside(root, one) is not None for one in found):
+    if any(os.path.exists(one) and worktree.path_inside(root, one) is not None for one in found):
         return Fact("exists", path)
     text = f"{path} must exist and is not there, or lies outside the working tree."
     return Fact("exists", path, (Problem("promise-missing", text, of="substance", fix=f"Make {path}."),))

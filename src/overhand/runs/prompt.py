@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import programs
-from overhand.policy import budget
+from overhand.agents import find_program
+from overhand.policy import say_budget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from overhand.agents import Agent
-    from overhand.record.store import Store
-    from overhand.record.task import Amount, Task
+    from overhand.record import Amount, Store, Task
 
-MARKER = "OVERHAND_RUN"  # in the environment of everything a run starts
-INPUTS = "inputs.json"  # in the folder of a plan's node: what it is given, with the types that it had
+RUN_MARKER = "OVERHAND_RUN"  # in the environment of everything a run starts
+INPUTS_FILE = "inputs.json"  # in the folder of a plan's node: what it is given, with the types that it had
 
 _LEVELS = {
     "read": "You may read anything in the project and must not change files outside your own run folder.",
@@ -43,7 +42,7 @@ def compose(
     else:
         ground = _ground(agent, task, place, "## Plan" in handoff)
         if allowance is not None:
-            ground += f"\n- Stay within this budget: {budget.say(allowance)}. At 95 % of it you are stopped."
+            ground += f"\n- Stay within this budget: {say_budget(allowance)}. At 95 % of it you are stopped."
         parts = [agent.body, handoff.strip(), ground]
     parts += [f"## A message from the person\n\n{text}" for text in messages]
     parts.append(how_to_return(task, place))
@@ -62,11 +61,11 @@ def _ground(agent: Agent, task: Task, place: str, has_plan: bool) -> str:
         '`ipc/NNN.question` in the task\'s folder as JSON ({"seq", "timestamp", "question", "options"}), by rename, '
         "and wait for `ipc/NNN.answer`. Do not guess what you should ask."
     )
-    if agent.real and (ours := programs.find("overhand")):  # a login shell may have a PATH of its own
+    if agent.real and (ours := find_program("overhand")):  # a login shell may have a PATH of its own
         lines.append(f"- `overhand` is `{ours}`: write that where your shell does not find the name.")
     if task.node:
         folder = place.rpartition("/runs/")[0]
-        lines.append(f"- This is node `{task.node}` of a plan. Its inputs are in `{folder}/{INPUTS}`, as JSON.")
+        lines.append(f"- This is node `{task.node}` of a plan. Its inputs are in `{folder}/{INPUTS_FILE}`, as JSON.")
     if has_plan:
         lines.append(
             "- Mark the steps of the Plan as you go: `overhand step N doing`, `done`, `blocked` or `error`, "
@@ -135,9 +134,9 @@ A program may instead write the same as JSON (status, summary, artifacts, errors
 `{place}/result.json` or print it as the last thing on stdout.{block}"""
 
 
-def inputs_of(store: Store, task: Task) -> str:
+def inputs_file_of(store: Store, task: Task) -> str:
     """The file with the inputs of a plan's node; nothing for any other task."""
-    return f"{store.folder(task.id)}/{INPUTS}" if task.node else ""
+    return f"{store.folder(task.id)}/{INPUTS_FILE}" if task.node else ""
 
 
 def context(task: Task, run_id: str) -> dict[str, Any]:
@@ -150,12 +149,12 @@ def context(task: Task, run_id: str) -> dict[str, Any]:
     }
 
 
-def environment(store: Store, task: Task, run_id: str, allowance: Amount | None = None) -> dict[str, str]:
+def run_environment(store: Store, task: Task, run_id: str, allowance: Amount | None = None) -> dict[str, str]:
     """The variables of an agent's environment that are ours."""
     folder, place = store.folder(task.id), store.run_folder(task.id, run_id)
     env = {
         "OVERHAND_TASK": task.id,
-        MARKER: run_id,
+        RUN_MARKER: run_id,
         "OVERHAND_WORKSPACE": folder,
         "OVERHAND_HANDOFF": f"{folder}/HANDOFF.md",
         "OVERHAND_OUTPUT": f"{place}/OUTPUT.md",
@@ -167,7 +166,7 @@ def environment(store: Store, task: Task, run_id: str, allowance: Amount | None 
         "OVERHAND_PROJECT": store.root,
         "PWD": store.root,
     }
-    if inputs := inputs_of(store, task):
+    if inputs := inputs_file_of(store, task):
         env["OVERHAND_INPUTS"] = inputs
     if task.model:
         env["OVERHAND_MODEL"] = task.model

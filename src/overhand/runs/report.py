@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents.quick import count
-from overhand.system.files import read_file
-from overhand.system.machine import epoch
+from overhand.documents import count_words
+from overhand.system import epoch_of, read_file
 
 if TYPE_CHECKING:
-    from overhand.record.store import Store
-    from overhand.record.task import Run, Task
+    from overhand.record import Run, Store, Task
 
 
-def report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> dict[str, Any]:
+def run_report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> dict[str, Any]:
     place = store.run_folder(task.id, ended.id)
     handoff = read_file(f"{place}/handoff.md")
-    words, tokens = count(handoff.decode("utf-8", "replace")) if handoff is not None else (0, 0)
+    words, tokens = count_words(handoff.decode("utf-8", "replace")) if handoff is not None else (0, 0)
     made = [e.id for e in task.checkpoints if e.run == ended.id]
     moved = [e for e in task.phases if e.t >= ended.created]
     used = (result.get("usage") or {}).get("runs", ())
@@ -42,7 +40,7 @@ def report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> dict
         "state": {"from": "running", "to": result["status"], "phases": [e.phase for e in moved]},
         "verified": result["verified"],
         "usage": next((one for one in used if one["id"] == ended.id), None),
-        "seconds": round(epoch(ended.ended) - epoch(ended.created), 1) if ended.ended else None,
+        "seconds": round(epoch_of(ended.ended) - epoch_of(ended.created), 1) if ended.ended else None,
     }
 
 
@@ -51,7 +49,7 @@ def _check(check: dict[str, Any]) -> dict[str, Any]:
     return shown if check.get("kind", "command") == "command" else {**shown, "what": check["command"]}
 
 
-def kept(store: Store, task: Task, ended: Run) -> dict[str, Any] | None:
+def kept_report(store: Store, task: Task, ended: Run) -> dict[str, Any] | None:
     """The stored report of a task that continued since, so that its result is gone."""
     if task.status is not None:
         return None
@@ -63,7 +61,7 @@ def kept(store: Store, task: Task, ended: Run) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.get("run_id") == ended.id else None
 
 
-def text(report: dict[str, Any]) -> list[str]:
+def report_lines(report: dict[str, Any]) -> list[str]:
     """The same for people: one line each, with a mark for what holds and what does not."""
     lines = [f"# Report: run {report['run_id']} by {report['agent']}", ""]
     lines += [

@@ -7,22 +7,18 @@ import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents import output as outputs
-from overhand.documents import returns
-from overhand.documents.layout import Section
+from overhand.documents import Section, parse_output, render_output, return_to_output
 from overhand.errors import OverhandError
-from overhand.policy import budget
-from overhand.record.events import Judged
+from overhand.policy import usage_of_task
+from overhand.record import Judged
 from overhand.runs import handover, report, worktree
-from overhand.system import lock
-from overhand.system.files import put_file, read_file, second_name, write_file
-from overhand.system.jsonline import dumps
+from overhand.system import Lock, dump_line, put_file, read_file, second_name, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from overhand.policy.actor import Actor
-    from overhand.record.task import Run, Task
+    from overhand.policy import Actor
+    from overhand.record import Run, Task
     from overhand.runs.evidence import Returned
     from overhand.runs.judge import CheckFact, Evidence, Fact, Verdict
 
@@ -44,7 +40,7 @@ class Case:
         return replace(self, found=replace(self.found, cause="cancelled"))
 
 
-def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
+def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
     """Write the documents; returns the result and the event that vouches for them."""
     actor, task, ended = case.actor, case.task, case.ended
     folder = actor.store.folder(task.id)
@@ -55,12 +51,12 @@ def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]
     if verdict.status != "completed":
         put_file(f"{folder}/CONTEXT.md", handover.leave(actor.store, task, ended, verdict))
         result["context"] = actor.store.relative(f"{folder}/CONTEXT.md")
-    encoded = (dumps(result) + "\n").encode("utf-8", "replace")
+    encoded = (dump_line(result) + "\n").encode("utf-8", "replace")
     put_file(f"{folder}/result.json", encoded)
     if not ended.attached:  # a function's report is made on request
-        written = report.report(actor.store, task, ended, result)
-        put_file(f"{case.place}/report.json", dumps(written) + "\n")
-        put_file(f"{case.place}/report.md", "\n".join(report.text(written)) + "\n")
+        written = report.run_report(actor.store, task, ended, result)
+        put_file(f"{case.place}/report.json", dump_line(written) + "\n")
+        put_file(f"{case.place}/report.md", "\n".join(report.report_lines(written)) + "\n")
     if verdict.status == "completed" and result["decisions"]:
         collect_decisions(actor, task, result["decisions"])
     return result, Judged(
@@ -100,7 +96,7 @@ def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
         "problems": [p.as_json() for p in verdict.problems],
         "checks": checks_as_json(found.checks, found.facts, case.actor.store.root),
         **({"unverified": list(found.unverified)} if found.unverified else {}),
-        "usage": budget.usage_of(task),
+        "usage": usage_of_task(task),
         "source": returned.source,
         "output": None,
         "run_folder": case.actor.store.relative(case.place),
@@ -148,8 +144,8 @@ def _promote(folder: str, place: str, task: Task, returned: Returned, verdict: V
         return None
     raw = returned.raw
     if raw is None:
-        output = returns.to_output(returned.value, task.title, task.agent)
-        raw = outputs.render(output).encode("utf-8", "replace")
+        output = return_to_output(returned.value, task.title, task.agent)
+        raw = render_output(output).encode("utf-8", "replace")
         put_file(f"{place}/OUTPUT.md", raw)
         if verdict.status == verdict.claimed and second_name(f"{place}/OUTPUT.md", f"{folder}/OUTPUT.md"):
             return raw
@@ -158,28 +154,28 @@ def _promote(folder: str, place: str, task: Task, returned: Returned, verdict: V
     elif verdict.status != verdict.claimed:
         return None
     elif any(problem.code == "status-filled-in" for problem in verdict.problems):
-        output, _ = outputs.parse(raw.decode("utf-8", "replace"))
-        raw = outputs.render(replace(output, status=verdict.status)).encode("utf-8", "replace")
+        output, _ = parse_output(raw.decode("utf-8", "replace"))
+        raw = render_output(replace(output, status=verdict.status)).encode("utf-8", "replace")
     put_file(f"{folder}/OUTPUT.md", raw)
     return raw
 
 
 def _corrected(raw: bytes, verdict: Verdict) -> bytes:
     """The agent's OUTPUT.md under the status it was judged to have."""
-    output, _ = outputs.parse(raw.decode("utf-8", "replace"))
+    output, _ = parse_output(raw.decode("utf-8", "replace"))
     body = "\n".join(f"- {p.message}" for p in verdict.errors)
     section = Section("Judged By Overhand", f"Claimed completed, judged partial:\n\n{body}")
-    return outputs.render(replace(output, status="partial", extra=(*output.extra, section))).encode("utf-8", "replace")
+    return render_output(replace(output, status="partial", extra=(*output.extra, section))).encode("utf-8", "replace")
 
 
 def collect_decisions(actor: Actor, task: Task, decisions: list[dict[str, str]]) -> None:
     """Add each decision of a judged result once to the project's list."""
     place = actor.config_of(task).decisions
     path = os.path.join(actor.store.root, place)
-    if worktree.inside(actor.store.root, place) is None:
+    if worktree.path_inside(actor.store.root, place) is None:
         raise OverhandError(f"decisions = {place!r} is outside the project.")
     link = os.path.relpath(actor.store.folder(task.id), os.path.dirname(path))
-    with lock.Lock(f"{actor.store.own}/decisions.lock", "The list of decisions"):
+    with Lock(f"{actor.store.own}/decisions.lock", "The list of decisions"):
         raw = read_file(path)
         text = raw.decode("utf-8", "replace") if raw else "# Decisions\n\n"
         known = set(text.splitlines())

@@ -8,98 +8,113 @@ from typing import TYPE_CHECKING, cast
 
 from overhand.agents import find_driver, lookup
 from overhand.errors import Busy, OverhandError, Refused, storage_failed
-from overhand.items import sync
-from overhand.policy.actor import Actor
-from overhand.record.events import (
+from overhand.items import claim_tag, sync_locked_tag
+from overhand.policy import Actor
+from overhand.record import (
     ABSENT,
     Judged,
+    LockedTask,
     Notice,
     RunCreated,
     RunEnded,
     RunNeverBegan,
     RunStarted,
     StopRequested,
+    Store,
+    new_run_id,
+    open_tasks,
 )
-from overhand.record.store import LockedTask, Store, new_run_id, open_states
 from overhand.runs import checks, prepare, prompt, spending
-from overhand.system import detached, machine
-from overhand.system.files import read_file, write_file, write_new
+from overhand.runs.prompt import RUN_MARKER
+from overhand.system import (
+    Probe,
+    boot_id,
+    living_leftovers,
+    machine_id,
+    pid_namespace,
+    probe_process,
+    read_file,
+    shim_pid,
+    start_detached,
+    stop_detached,
+    write_file,
+    write_new,
+)
 
 if TYPE_CHECKING:
     from typing import Literal
 
     from overhand.agents import Agent
-    from overhand.record.task import Run, Task
+    from overhand.record import Run, Task
     from overhand.words import Cause, Status
 
     Liveness = Literal["alive", "ended", "never-began", "elsewhere"]
 
-MARKER = prompt.MARKER
 _POLL = 3.0  # seconds in which a question to a service elsewhere may end after the process that asked it
 
 
-def claim(locked: LockedTask, agent: Agent, timeout: float) -> str | None:
+def claim_run(locked: LockedTask, agent: Agent, timeout: float) -> str | None:
     """Record a new run, if the task is queued and no run holds it; exactly one caller ever gets it.
 
     The tag of an item is claimed before anything starts; an approval that was withdrawn by changing it counts first.
     """
-    sync.bring(locked)
+    sync_locked_tag(locked)
     if not locked.task.queued or locked.task.stop or locked.task.current_run:
         return None
     run_id = new_run_id()
-    event = created(run_id, agent.name, agent.driver, timeout, control=agent.control)
+    event = run_created(run_id, agent.name, agent.driver, timeout, control=agent.control)
     if waiting := [message.n for message in locked.task.pending_messages]:
         event = event.replace(messages=waiting)  # they are handed over if the run begins, and only then
     locked.append(event)
-    return run_id if sync.take(locked, run_id) else None
+    return run_id if claim_tag(locked, run_id) else None
 
 
-def created(run_id: str, agent: str, driver_name: str, timeout: float, *, control: bool = False) -> RunCreated:
+def run_created(run_id: str, agent: str, driver_name: str, timeout: float, *, control: bool = False) -> RunCreated:
     return RunCreated(
         run=run_id,
         agent=agent,
         driver=driver_name,
         timeout=timeout,
-        machine=machine.machine(),
-        pidns=machine.pid_namespace(),
+        machine=machine_id(),
+        pidns=pid_namespace(),
         control=control or ABSENT,
     )
 
 
-def start(actor: Actor, task_id: str) -> bool:
+def start_run(actor: Actor, task_id: str) -> bool:
     """Start a queued task's next run, detached; False if another process did or it is no longer wanted."""
     task = actor.store.task(task_id)
     try:
         prepared = prepare.prepare(actor, task)
         builder = find_driver(prepared.agent.driver)
-        prepared = replace(prepared, allowance=spending.reserve(actor, task))
+        prepared = replace(prepared, allowance=spending.reserve_budget(actor, task))
     except Busy:
         raise  # another process holds a log for a moment: the caller retries
     except OverhandError as error:
-        reject(actor, task_id, error)
+        reject_task(actor, task_id, error)
         return False
     except Exception as error:  # noqa: BLE001 -- whatever it is, trying again and again would not mend it
-        reject(actor, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}"))
+        reject_task(actor, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}"))
         return False
     with actor.store.lock(task_id, actor.by) as locked:
-        run_id = claim(locked, prepared.agent, task.timeout)
+        run_id = claim_run(locked, prepared.agent, task.timeout)
         if run_id is None:
             return False
-        prepare.archive(locked)
+        prepare.archive_last_run(locked)
         place = actor.store.run_folder(task_id, run_id)
         try:
             os.makedirs(f"{locked.folder}/ipc", exist_ok=True)
-            job, _ = prepare.lay_out(actor, locked, run_id, prepared)
+            job, _ = prepare.lay_out_run(actor, locked, run_id, prepared)
             launch = builder.launch(prepared.agent, job)
             for _, name, text in launch.files:
                 write_new(f"{place}/{name}", text)
-            shim = detached.start(
+            shim = start_detached(
                 place,
                 launch.argv,
                 cwd=actor.store.root,
                 env={
                     **checks.clean_environment(actor.env),
-                    **prompt.environment(actor.store, locked.task, run_id, prepared.allowance),
+                    **prompt.run_environment(actor.store, locked.task, run_id, prepared.allowance),
                     **launch.env,
                     **{variable: f"{place}/{name}" for variable, name, _ in launch.files},
                 },
@@ -136,7 +151,7 @@ def adopt(actor: Actor, task_id: str) -> Liveness:
         return _settle(actor, locked)
 
 
-def settle(actor: Actor, task_id: str, *, cause: Cause | None = None) -> Task:
+def settle_run(actor: Actor, task_id: str, *, cause: Cause | None = None) -> Task:
     """Adopt the current run and return the task as it is recorded then; `cause` says why a dead one was ended."""
     with actor.store.lock(task_id, actor.by) as locked:
         _settle(actor, locked, cause)
@@ -147,19 +162,19 @@ def _settle(actor: Actor, locked: LockedTask, cause: Cause | None = None) -> Liv
     run = locked.task.current_run
     if run is None or run.has_ended:
         return "ended"
-    if run.machine not in ("", machine.machine()):
+    if run.machine not in ("", machine_id()):
         return "elsewhere"
     if run.is_plan_run:
         return "alive"  # until it is judged
     place = actor.store.run_folder(locked.task_id, run.id)
-    found = detached.probe(place)
+    found = probe_process(place)
     if found.what == "alive":
-        if run.state == "starting" and (shim := detached.shim_pid(place)):
+        if run.state == "starting" and (shim := shim_pid(place)):
             locked.append(RunStarted(run=run.id, shim=shim))
         return "alive"
     folder_is_gone = run.state == "running" and not os.path.exists(f"{place}/life")
     if found.what == "unbegun" and (run.attached or folder_is_gone):
-        found = detached.Probe("lost")  # a function begins before it is recorded, and a removed run may have begun
+        found = Probe("lost")  # a function begins before it is recorded, and a removed run may have begun
     if found.what == "unbegun":
         locked.append(RunNeverBegan(run=run.id))
         return "never-began"
@@ -179,9 +194,7 @@ def _goes_on(locked: LockedTask, run: Run, ended: RunEnded) -> bool:
     return driver is not None and driver.open_job is not None and driver.open_job(locked.folder) is not None
 
 
-def ending(
-    task: Task, run: Run, place: str, found: detached.Probe, cause: Cause | None, spare: frozenset[int]
-) -> RunEnded:
+def ending(task: Task, run: Run, place: str, found: Probe, cause: Cause | None, spare: frozenset[int]) -> RunEnded:
     """The event that ends a run: how, with which code, and which processes were left behind."""
     requested: Cause | None = "cancelled" if task.stop else None
     why = cause or stop_cause(place) or requested
@@ -189,14 +202,14 @@ def ending(
         why = "lost" if found.what == "lost" else "killed" if (found.exit or 0) > 128 else "exit"
     driver = lookup(run.driver)
     patience = _POLL if driver and driver.open_job else 0.0  # its process only waits for a job elsewhere
-    left = detached.leftovers(place, f"{MARKER}={run.id}", spare, patience) if same_pid_world(run) else []
+    left = living_leftovers(place, f"{RUN_MARKER}={run.id}", spare, patience) if same_pid_world(run) else []
     return RunEnded(run=run.id, cause=why, exit=found.exit, leftovers=left[:50] or ABSENT)
 
 
 def living_members(store: Store, task: Task, spare: frozenset[int] = frozenset()) -> dict[str, list[int]]:
     """Processes of ended runs that are still there, by run; a shim itself may stay for a supervisor below it."""
     found = {
-        run.id: detached.leftovers(store.run_folder(task.id, run.id), f"{MARKER}={run.id}", spare)
+        run.id: living_leftovers(store.run_folder(task.id, run.id), f"{RUN_MARKER}={run.id}", spare)
         for run in task.runs
         if not run.attached and run.has_ended and same_pid_world(run)
     }
@@ -213,7 +226,7 @@ def stop_children(actor: Actor, task: Task) -> list[str]:
     if not was_stopped and task.escalation(ended.id) is None:
         return []  # it ended by itself: its children continue
     asked = []
-    for child in open_states(actor.store.children(ended.id)):
+    for child in open_tasks(actor.store.children(ended.id)):
         if not child.stop:
             with actor.store.lock(child.id, actor.by) as locked:
                 if locked.task.queued or locked.task.current_run:
@@ -230,10 +243,10 @@ def stop_cause(place: str) -> Cause | None:
 
 def same_pid_world(run: Run) -> bool:
     """Whether pids recorded by this run mean anything here."""
-    return run.boot == machine.boot() and run.pidns in ("", machine.pid_namespace())
+    return run.boot == boot_id() and run.pidns in ("", pid_namespace())
 
 
-def stop(actor: Actor, task_id: str, cause: Cause, grace: float) -> Task:
+def stop_run(actor: Actor, task_id: str, cause: Cause, grace: float) -> Task:
     """End a live run's processes, then record its end."""
     task = actor.store.task(task_id)
     run = task.current_run
@@ -247,18 +260,18 @@ def stop(actor: Actor, task_id: str, cause: Cause, grace: float) -> Task:
                 locked.append(RunEnded(run=run.id, cause=cause, exit=None))
             return locked.task
     if not same_pid_world(run):
-        return settle(actor, task_id)
+        return settle_run(actor, task_id)
     if not os.path.exists(f"{place}/stopped"):
         write_file(f"{place}/stopped", f"{cause}\n")
-    left = detached.stop(place, f"{MARKER}={run.id}", grace=grace, spare=actor.spare)
-    task = settle(actor, task_id, cause=cause)
+    left = stop_detached(place, f"{RUN_MARKER}={run.id}", grace=grace, spare=actor.spare)
+    task = settle_run(actor, task_id, cause=cause)
     if left:
         with actor.store.lock(task_id, actor.by) as locked:
             locked.append(Notice(text=f"Processes could not be ended: {', '.join(map(str, left))}"))
     return task
 
 
-def reject(actor: Actor, task_id: str, error: OverhandError) -> None:
+def reject_task(actor: Actor, task_id: str, error: OverhandError) -> None:
     """Refused before it started: the task keeps the reason."""
     with actor.store.lock(task_id, actor.by) as locked:
         waiting = locked.task.status is None and not locked.task.runs  # a function is not queued before it begins

@@ -16,47 +16,70 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import find_driver, sessions, translator
+from overhand.agents import find_driver, native_session, stream_summary, translator
 from overhand.errors import BudgetExceeded, OverhandError, TaskNotFound
-from overhand.policy import budget
-from overhand.record import log
-from overhand.record.events import Accepted, BudgetReleased, BudgetReserved, UsageReported, fold
-from overhand.record.task import Amount, Usage
-from overhand.system import machine
-from overhand.system.files import is_there, read_file, size_of
+from overhand.policy import (
+    CHECKPOINT_LEVEL,
+    STOP_LEVEL,
+    add_amounts,
+    amount_used,
+    budget_level,
+    capped_measures,
+    child_holds,
+    child_share,
+    estimate_usage,
+    larger_amount,
+    make_amount,
+    own_cap,
+    say_budget,
+    say_tokens,
+    say_usd,
+    tally_reports,
+    tighter_cap,
+)
+from overhand.record import (
+    LOG_FILE,
+    Accepted,
+    Amount,
+    BudgetReleased,
+    BudgetReserved,
+    Usage,
+    UsageReported,
+    fold,
+    read_log,
+)
+from overhand.system import epoch_of, is_there, now_stamp, read_file, size_of
 
 if TYPE_CHECKING:
-    from overhand.policy.actor import Actor
-    from overhand.record.events import Event
-    from overhand.record.store import LockedTask, Store
-    from overhand.record.task import Run, Task
+    from overhand.policy import Actor
+    from overhand.record import Event, LockedTask, Run, Store, Task
 
-REPORTS = "usage.jsonl"  # in a run's folder; one line a turn
+USAGE_FILE = "usage.jsonl"  # in a run's folder; one line a turn
 MOST_HANDOVERS = 5
 
 
-def reported(place: str, *, last: bool = False) -> Usage | None:
-    path = f"{place}/{REPORTS}"
+def reported_usage(place: str, *, last: bool = False) -> Usage | None:
+    path = f"{place}/{USAGE_FILE}"
     raw = read_file(path) if is_there(path) else None
-    return budget.tally(raw, last=last) if raw else None
+    return tally_reports(raw, last=last) if raw else None
 
 
 def own(store: Store, task: Task) -> Amount:
     """What a task's own runs have used by now: of one that is not judged, its reports count as they are."""
-    live = {run.id: reported(store.run_folder(task.id, run.id)) for run in task.runs if not run.is_judged}
-    return budget.add(*(budget.used(live.get(run.id) or run.usage) for run in task.runs))
+    live = {run.id: reported_usage(store.run_folder(task.id, run.id)) for run in task.runs if not run.is_judged}
+    return add_amounts(*(amount_used(live.get(run.id) or run.usage) for run in task.runs))
 
 
 def committed(store: Store, task: Task, without: str = "") -> Amount:
     """How much of a task's budget is taken: its own use, and what children hold, or have used if that is more."""
     below = _below(store, task)
-    held = [budget.larger(below[child], amount) for child, amount in budget.holds(task).items() if child != without]
-    return budget.add(own(store, task), *held)
+    held = [larger_amount(below[child], amount) for child, amount in child_holds(task).items() if child != without]
+    return add_amounts(own(store, task), *held)
 
 
-def tree(store: Store, task: Task) -> Amount:
+def tree_spending(store: Store, task: Task) -> Amount:
     """What a task and everything that draws on its budget have really used by now."""
-    return budget.add(own(store, task), *_below(store, task).values())
+    return add_amounts(own(store, task), *_below(store, task).values())
 
 
 def _below(store: Store, task: Task) -> dict[str, Amount]:
@@ -64,7 +87,7 @@ def _below(store: Store, task: Task) -> dict[str, Amount]:
     found = dict(task.settled)
     for child in task.reserved:
         try:
-            found[child] = tree(store, store.task(child))
+            found[child] = tree_spending(store, store.task(child))
         except TaskNotFound:
             found[child] = task.reserved[child]
     return found
@@ -81,45 +104,45 @@ def capped_above(store: Store, task: Task) -> list[Task]:
             task = store.task(above)
         except OverhandError:
             break  # it was cleaned away, and its budget with it
-        if budget.explicit(task).is_cap:
+        if own_cap(task).is_cap:
             found.append(task)
         elif not task.parent:
             store.uncapped[above] = size
     return found
 
 
-def reserve(actor: Actor, task: Task) -> Amount | None:
+def reserve_budget(actor: Actor, task: Task) -> Amount | None:
     """Before a run: what it may use, None if nothing limits it; raises BudgetExceeded."""
-    cap, above = budget.explicit(task), capped_above(actor.store, task)
+    cap, above = own_cap(task), capped_above(actor.store, task)
     if not above and not cap.is_cap:
         return None
     spent = committed(actor.store, task)
-    require_some_left(actor.store, task)
+    require_budget_left(actor.store, task)
     for owner in above:  # an open hold does not show what others have used beyond theirs
-        limit = budget.explicit(owner)
-        if budget.level(tree(actor.store, owner), limit) >= budget.STOP:
+        limit = own_cap(owner)
+        if budget_level(tree_spending(actor.store, owner), limit) >= STOP_LEVEL:
             raise _used_up(owner, committed(actor.store, owner), limit)
     if above:
-        cap = budget.tighter(cap, hold(actor, task, above))
+        cap = tighter_cap(cap, hold(actor, task, above))
     return cap - spent if cap.is_cap else None
 
 
-def require_some_left(store: Store, task: Task) -> None:
+def require_budget_left(store: Store, task: Task) -> None:
     """Refuse where a task has used up its own budget."""
-    cap = budget.explicit(task)
-    if cap.is_cap and budget.level(spent := committed(store, task), cap) >= budget.STOP:
+    cap = own_cap(task)
+    if cap.is_cap and budget_level(spent := committed(store, task), cap) >= STOP_LEVEL:
         raise _used_up(task, spent, cap)
 
 
-def hold(actor: Actor, child: Task, above: list[Task], room: int = budget.STOP) -> Amount:
+def hold(actor: Actor, child: Task, above: list[Task], room: int = STOP_LEVEL) -> Amount:
     """Let a child hold something of the nearest budget above, of which less than `room` per cent is used.
 
     If nothing is left, an open hold stays as it is; without one, BudgetExceeded.
     """
     nearest, further = above[0], above[1:]
-    cap = budget.explicit(nearest)
+    cap = own_cap(nearest)
     if further:
-        cap = budget.tighter(cap, hold(actor, nearest, further, budget.CHECKPOINT))
+        cap = tighter_cap(cap, hold(actor, nearest, further, CHECKPOINT_LEVEL))
     with actor.store.lock(nearest.id, actor.by) as locked:
         mine = _hold(actor, locked, child.id, cap, room)
     if further and nearest.id not in actor.store.task(further[0].id).reserved:
@@ -133,18 +156,18 @@ def _hold(actor: Actor, locked: LockedTask, child_id: str, cap: Amount, room: in
     _mend(store, locked, but=child_id)
     child = store.task(child_id)
     used, mine = committed(store, child), locked.task.reserved.get(child_id)
-    if mine is not None and budget.level(used, mine) < room:
+    if mine is not None and budget_level(used, mine) < room:
         return mine
     spent = committed(store, locked.task, without=child_id) + used
-    if budget.level(spent, cap) >= budget.STOP:
+    if budget_level(spent, cap) >= STOP_LEVEL:
         if mine is not None:
             return mine
         raise _used_up(locked.task, spent, cap)
-    asked = budget.explicit(child) - used
-    if budget.level(used, budget.explicit(child)) >= budget.STOP:
-        return mine or budget.within(used, cap)  # it has what it asked for, and has used it
-    granted = budget.share(cap, spent, asked, actor.config.budget.share)
-    new = budget.larger(budget.within(used + granted, cap).rounded(), mine or budget.amount())
+    asked = own_cap(child) - used
+    if budget_level(used, own_cap(child)) >= STOP_LEVEL:
+        return mine or capped_measures(used, cap)  # it has what it asked for, and has used it
+    granted = child_share(cap, spent, asked, actor.config.budget.share)
+    new = larger_amount(capped_measures(used + granted, cap).rounded(), mine or make_amount())
     if new != mine:
         locked.append(BudgetReserved(child=child_id, **vars(new)))
     return new
@@ -156,7 +179,7 @@ def _used_up(task: Task, spent: Amount, cap: Amount) -> BudgetExceeded:
     if task.runs and (task.queued or task.current_run is not None):
         hint = "Do this part in the run itself, or wait until others below it have ended."
     return BudgetExceeded(
-        f"Task {task.name} has a budget of {budget.say(cap)}, and {say(spent, cap)} of it are spoken for{held}: "
+        f"Task {task.name} has a budget of {say_budget(cap)}, and {say(spent, cap)} of it are spoken for{held}: "
         "too little is left to start.",
         hint,
         task=task.id,
@@ -167,11 +190,11 @@ def _used_up(task: Task, spent: Amount, cap: Amount) -> BudgetExceeded:
 
 def say(spent: Amount, cap: Amount) -> str:
     """What was used, in the measures of a cap."""
-    tokens = f"{budget.say_tokens(spent.tokens)} tokens" if cap.tokens else ""
-    return ", ".join(filter(None, (tokens, budget.say_usd(spent.usd) if cap.usd else "")))
+    tokens = f"{say_tokens(spent.tokens)} tokens" if cap.tokens else ""
+    return ", ".join(filter(None, (tokens, say_usd(spent.usd) if cap.usd else "")))
 
 
-def settle(actor: Actor, task: Task) -> None:
+def settle_budget(actor: Actor, task: Task) -> None:
     """If a task has come to rest, replace what it held by what it used, and so on upwards."""
     try:
         for above in capped_above(actor.store, task):
@@ -184,7 +207,7 @@ def settle(actor: Actor, task: Task) -> None:
         return  # another process holds the lock: the next reservation there mends it
 
 
-def mend(actor: Actor, states: list[Task]) -> None:
+def mend_spending(actor: Actor, states: list[Task]) -> None:
     """Settle whatever a crash kept from being settled, from the leaves upwards."""
     for task in sorted(states, key=lambda task: -task.depth):
         try:
@@ -215,22 +238,22 @@ def close_run(actor: Actor, task: Task, ended: Run) -> Task:
     if translator(ended.driver) is not None:  # its program reports its usage in its own stream
         usage = _native(actor.store, task, ended)
     else:
-        usage = final(actor.store.run_folder(task.id, ended.id), ended)
+        usage = final_usage(actor.store.run_folder(task.id, ended.id), ended)
     if usage is None or usage == ended.usage:
         return task
     with actor.store.lock(task.id, actor.by) as locked:
-        locked.append(event(ended.id, usage))
+        locked.append(usage_event(ended.id, usage))
         return locked.task
 
 
 def _native(store: Store, task: Task, ended: Run) -> Usage | None:
     """What a coding agent's own stream reports; some count the whole session, so earlier runs are subtracted."""
     place = store.run_folder(task.id, ended.id)
-    summary = sessions.heard(place, ended.driver)
+    summary = stream_summary(place, ended.driver)
     if summary is None and ended.attached:
         return None  # a person ran it on a terminal: its usage is unknown
     if summary is None or not summary.usage:
-        return reported(place, last=True) or _estimate(place)
+        return reported_usage(place, last=True) or _estimate(place)
     used = dict(summary.usage)
     if before := _before(store, task, ended):
         for key in find_driver(ended.driver).session_totals(used, before):
@@ -249,31 +272,31 @@ def _native(store: Store, task: Task, ended: Run) -> Usage | None:
 def _before(store: Store, task: Task, ended: Run) -> dict[str, Any]:
     """The usage in the stream of the newest earlier run of the same session."""
     for run in reversed([r for r in task.runs if r.id != ended.id and r.driver == ended.driver]):
-        earlier = sessions.heard(store.run_folder(task.id, run.id), run.driver)
-        if earlier and earlier.usage and sessions.native(store, task, run) == sessions.native(store, task, ended):
+        earlier = stream_summary(store.run_folder(task.id, run.id), run.driver)
+        if earlier and earlier.usage and native_session(store, task, run) == native_session(store, task, ended):
             return earlier.usage
     return {}
 
 
-def final(place: str, ended: Run) -> Usage | None:
+def final_usage(place: str, ended: Run) -> Usage | None:
     """What it used in the end; for a function in a caller's process that reports nothing there is no estimate."""
-    usage = reported(place, last=True)
+    usage = reported_usage(place, last=True)
     if usage is None and ended.usage is None and not ended.attached and os.path.exists(f"{place}/start"):
         usage = _estimate(place)
     return usage or ended.usage
 
 
 def _estimate(place: str) -> Usage:
-    return budget.estimate(size_of(f"{place}/prompt.md"), size_of(f"{place}/stdout"))
+    return estimate_usage(size_of(f"{place}/prompt.md"), size_of(f"{place}/stdout"))
 
 
-def event(run_id: str, usage: Usage) -> UsageReported:
+def usage_event(run_id: str, usage: Usage) -> UsageReported:
     return UsageReported(run=run_id, **vars(usage))
 
 
 def full(run_id: str) -> str:
     """The limit that is reached when a run's context window is full."""
-    return f"{budget.STOP} % of the context window in {run_id}"
+    return f"{STOP_LEVEL} % of the context window in {run_id}"
 
 
 def handovers(task: Task) -> int:
@@ -294,20 +317,20 @@ def hand_over(task: Task, ended: Run, status: str) -> list[Event]:
 
 def spent_today(store: Store) -> Amount:
     """What all tasks of the project have used since midnight, UTC, as the reports are now."""
-    today = machine.now()[:10]
-    midnight = machine.epoch(f"{today}T00:00:00Z")
+    today = now_stamp()[:10]
+    midnight = epoch_of(f"{today}T00:00:00Z")
     total = Amount()
     for task_id in store.ids():
         try:
-            if os.stat(f"{store.folder(task_id)}/{log.LOG}").st_mtime < midnight:
+            if os.stat(f"{store.folder(task_id)}/{LOG_FILE}").st_mtime < midnight:
                 continue  # what a live run uses is noted in its log from time to time
         except OSError:
             continue
-        lines = log.read(store.folder(task_id))
+        lines = read_log(store.folder(task_id))
         task = fold(task_id, lines)
         yesterday = fold(task_id, (line for line in lines if str(line.get("t", "")) < today))
         for run in task.runs:
             earlier = yesterday.run(run.id)
-            usage = run.usage if run.is_judged else reported(store.run_folder(task_id, run.id))
-            total += budget.used(usage) - budget.used(earlier.usage if earlier else None)
+            usage = run.usage if run.is_judged else reported_usage(store.run_folder(task_id, run.id))
+            total += amount_used(usage) - amount_used(earlier.usage if earlier else None)
     return total

@@ -6,23 +6,23 @@ cannot afford its imports.
 
 from __future__ import annotations
 
-from overhand.documents.markdown import BOM, front_matter_end, sections, tasks
+from overhand.documents import BOM, front_matter_end, markdown_sections, task_lines
 from overhand.errors import BadInput, NotFound
-from overhand.system.files import MAX_DOCUMENT
+from overhand.system import MAX_DOCUMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from overhand.documents.markdown import Line
-    from overhand.system.edits import Patch
+    from overhand.documents import MarkdownLine
+    from overhand.system import Patch
 
-STATES = {"open": " ", "doing": "~", "blocked": "?", "error": "!", "done": "x"}
-WORDS = {marker: word for word, marker in STATES.items()}
+STEP_STATES = {"open": " ", "doing": "~", "blocked": "?", "error": "!", "done": "x"}
+WORDS = {marker: word for word, marker in STEP_STATES.items()}
 _DASH = " — "
 
 
-class Item:
+class StepItem:
     """One step: what it says and where it stands."""
 
     __slots__ = (
@@ -32,7 +32,7 @@ class Item:
     def __init__(self, raw: bytes, number: int, line: int, start: int, end: int, at: int) -> None:
         self.number, self.line = number, line  # both from 1
         self.start, self.end, self.at = start, end, at  # the line without its end, and the marker's byte
-        self.before: Item | None = None  # as it was, after `mark`
+        self.before: StepItem | None = None  # as it was, after `mark`
         self.marker = chr(raw[at]).lower()
         shown = raw[at + 2 : end]
         self.tail = at + 2 + len(shown.rstrip(b" \t"))
@@ -78,7 +78,7 @@ def _readable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def read(raw: bytes) -> list[Item]:
+def read_steps(raw: bytes) -> list[StepItem]:
     if len(raw) > MAX_DOCUMENT or b"plan" not in raw.lower():
         return []
     cut = len(BOM) if raw.startswith(BOM) else 0
@@ -86,36 +86,37 @@ def read(raw: bytes) -> list[Item]:
     if raw.count(b"\r") != raw.count(b"\r\n"):
         text = text.replace("\r\n", "\0\n").replace("\r", "\n").replace("\0\n", "\r\n")
     found = enumerate(_tasks(raw, text), 1)
-    return [Item(raw, number, one.number, cut + one.start, cut + one.end, cut + one.at + 1) for number, one in found]
+    return [
+        StepItem(raw, number, one.number, cut + one.start, cut + one.end, cut + one.at + 1) for number, one in found
+    ]
 
 
-def _tasks(raw: bytes, text: str) -> Iterable[Line]:
-    part = next((part for part in sections(text) if "plan" in part.title.lower()), None)
+def _tasks(raw: bytes, text: str) -> Iterable[MarkdownLine]:
+    part = next((part for part in markdown_sections(text) if "plan" in part.title.lower()), None)
     if part is not None and part.level == 2 and part.title.lower() == "plan":
-        return tasks(text, part.body, part.end, part.number + 1)
-    if part is None and not any("plan" in part.title.lower() for part in sections(text, 6)):
+        return task_lines(text, part.body, part.end, part.number + 1)
+    if part is None and not any("plan" in part.title.lower() for part in markdown_sections(text, 6)):
         return ()
-    from overhand.documents.handoff import parse
-    from overhand.documents.text import decode
+    from overhand.documents import decode_text, parse_handoff
 
-    wanted = {step.line for step in parse(decode(raw)[0]).plan}
+    wanted = {step.line for step in parse_handoff(decode_text(raw)[0]).plan}
     begin = front_matter_end(text)
-    return (one for one in tasks(text, begin, None, text.count("\n", 0, begin) + 1) if one.number in wanted)
+    return (one for one in task_lines(text, begin, None, text.count("\n", 0, begin) + 1) if one.number in wanted)
 
 
-def progress(raw: bytes) -> tuple[int, int, str]:
+def step_progress(raw: bytes) -> tuple[int, int, str]:
     """How many steps are done, how many there are, and what the current one says."""
-    return progress_of(read(raw))
+    return progress_of_steps(read_steps(raw))
 
 
-def progress_of(items: list[Item]) -> tuple[int, int, str]:
+def progress_of_steps(items: list[StepItem]) -> tuple[int, int, str]:
     """The same, of steps that were read already."""
     done = sum(item.marker == "x" for item in items)
     current = next((item.text for markers in ("~", "?!", " ") for item in items if item.marker in markers), "")
     return done, len(items), current
 
 
-def choose(items: list[Item], select: str, see: str = "overhand step") -> Item:
+def choose(items: list[StepItem], select: str, see: str = "overhand step") -> StepItem:
     """The step of this number, of these words, or the only one that contains them."""
     if not items:
         raise NotFound("The HANDOFF.md has no steps.", "Write a section `## Plan` with lines like `- [ ] what to do`.")
@@ -141,7 +142,7 @@ def choose(items: list[Item], select: str, see: str = "overhand step") -> Item:
     raise NotFound(f"No step says {wanted!r}.{_nearest(folded, items)}", f"See them with their numbers: {see}")
 
 
-def _nearest(folded: str, items: list[Item]) -> str:
+def _nearest(folded: str, items: list[StepItem]) -> str:
     from difflib import get_close_matches
 
     texts = {item.text.casefold(): item for item in items}
@@ -149,24 +150,24 @@ def _nearest(folded: str, items: list[Item]) -> str:
     return f" Did you mean {texts[near[0]].number}: {texts[near[0]].text[:60]}?" if near else ""
 
 
-def asked(seq: int) -> str:
+def asked_suffix(seq: int) -> str:
     """What stands behind a step that waits for the answer to this question."""
     return f" (IPC: {seq:03d}.question)"
 
 
-def because(reason: str) -> str:
+def failed_suffix(reason: str) -> str:
     """What stands behind a step that failed, on one line."""
     words = "".join(c if c.isprintable() else " " for c in reason).split()
     return _DASH + " ".join("\\" + word if word.lstrip("\\") == "—" else word for word in words) if words else ""
 
 
-def patch(raw: bytes, item: Item, marker: str, suffix: str | None = None) -> Patch | None:
+def patch(raw: bytes, item: StepItem, marker: str, suffix: str | None = None) -> Patch | None:
     """What to write where, or None if it stands there already; without a suffix, one of the same state is kept."""
     old = raw[item.stop : item.tail]
     kept = suffix is None and marker == item.marker
     new = old if kept else (suffix or "").encode("utf-8", "replace")
     if marker == "!" and not new and not kept and _DASH.encode() in raw[item.at + 2 : item.stop].strip(b" \t"):
-        new = because("no reason given").encode()  # else the last part of the text would be read as the reason
+        new = failed_suffix("no reason given").encode()  # else the last part of the text would be read as the reason
     if new.startswith(_DASH.encode()) and not item.text:
         new = b""  # nothing to stand behind
     is_same = marker == item.marker  # [X] stays as it is
@@ -176,27 +177,27 @@ def patch(raw: bytes, item: Item, marker: str, suffix: str | None = None) -> Pat
     return item.at, item.tail, byte + raw[item.at + 1 : item.stop] + new
 
 
-def change(raw: bytes, item: Item, marker: str, suffix: str | None = None) -> bytes:
+def change(raw: bytes, item: StepItem, marker: str, suffix: str | None = None) -> bytes:
     wanted = patch(raw, item, marker, suffix)
     return raw if wanted is None else raw[: wanted[0]] + wanted[2] + raw[wanted[1] :]
 
 
-def mark(path: str, select: str, marker: str, suffix: str | None = None, see: str = "overhand step") -> Item:
+def mark_step(path: str, select: str, marker: str, suffix: str | None = None, see: str = "overhand step") -> StepItem:
     """Mark a step in the file, while others may write to it; the caller holds the task's lock. See edits.py."""
-    from overhand.system.edits import edit
+    from overhand.system import edit_file
 
-    seen: list[Item] = []
+    seen: list[StepItem] = []
 
     def wanted(raw: bytes) -> Patch | None:
-        items = read(raw)
+        items = read_steps(raw)
         same = [item for item in items if seen and item.text == seen[0].text]
         item = same[0] if len(same) == 1 else choose(items, select, see)  # the plan may have moved since the first look
         seen.append(item)
         return patch(raw, item, marker, suffix)
 
-    raw = edit(path, wanted)
+    raw = edit_file(path, wanted)
     last = seen[-1]
-    now = Item(raw, last.number, last.line, last.start, _end(raw, last.start), last.at)
+    now = StepItem(raw, last.number, last.line, last.start, _end(raw, last.start), last.at)
     now.before = seen[0]
     return now
 

@@ -9,12 +9,12 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from overhand.runs.judge import FileFact
-from overhand.system.git import git, repository
+from overhand.system import repository_of, run_git
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from overhand.documents.handoff import Deliverable
+    from overhand.documents import Deliverable
 
 Print = list[Any]  # [sha256, ctime_ns, inode]
 _GONE = ("delet", "remov", "renam", "moved", "dropped")  # parts of words that explain a missing file
@@ -25,7 +25,7 @@ _SENSITIVE = (
 )
 
 
-def inside(root: str, path: str) -> str | None:
+def path_inside(root: str, path: str) -> str | None:
     """The real path, if it lies in the tree (links followed); None otherwise."""
     real = os.path.realpath(os.path.join(root, path))
     return real if real == root or real.startswith(root + os.sep) else None
@@ -77,7 +77,7 @@ def baseline(root: str, deliverables: Iterable[Deliverable]) -> dict[str, Print]
     found: dict[str, Print] = {}
     for deliverable in deliverables:
         for path in _matches(root, deliverable.path) if deliverable.path else []:
-            real = inside(root, path)
+            real = path_inside(root, path)
             if real and (mark := _fingerprint(real)):
                 found[relative(root, path)] = mark
     return found
@@ -102,7 +102,7 @@ def deliverable_facts(root: str, deliverables: Iterable[Deliverable], before: di
 
 def _fact(root: str, path: str, before: dict[str, Print], waived: bool) -> FileFact:
     name = relative(root, path)
-    real = inside(root, path)
+    real = path_inside(root, path)
     if real is None:
         return FileFact(name, inside=False, waived=waived)
     mark = _fingerprint(real)
@@ -120,18 +120,18 @@ def named_facts(root: str, notes: Iterable[tuple[str, str]]) -> list[FileFact]:
     """Files a return names; one that it calls deleted need not exist."""
     facts = []
     for path, note in notes:
-        real = inside(root, path)
+        real = path_inside(root, path)
         gone = any(word in note.lower() for word in _GONE)
         exists = real is not None and (os.path.exists(real) or bool(_matches(root, path) and "*" in path))
         facts.append(FileFact(relative(root, path), exists=exists or gone, inside=real is not None))
     return facts
 
 
-def snapshot(root: str) -> dict[str, Any] | None:
+def tree_snapshot(root: str) -> dict[str, Any] | None:
     """HEAD and the files that differ from it, each with a mark of its state; None where git cannot tell."""
-    top = repository(root)
+    top = repository_of(root)
     listing = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames", "--", ".")
-    status = git(root, *listing) if top else None
+    status = run_git(root, *listing) if top else None
     if top is None or status is None:
         return None
     head = ""
@@ -168,7 +168,7 @@ def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, A
     changed |= {path for path in before["dirty"] if path not in after["dirty"]}
     if before["head"] != after["head"] and before["head"] and after["head"]:
         # including what was dirty before and was committed unchanged, which git can't tell apart
-        names = git(root, "diff", "--name-only", "-z", "--relative", before["head"], after["head"]) or ""
+        names = run_git(root, "diff", "--name-only", "-z", "--relative", before["head"], after["head"]) or ""
         changed |= {name for name in names.split("\0") if name}
     own = before.get("own", {})
     return sorted(path for path in changed if path not in own or after["dirty"].get(path, own[path]) != own[path])

@@ -7,33 +7,42 @@ import sys
 import time
 
 from overhand.errors import OverhandError, Refused, storage_failed
-from overhand.system import lock, machine
-from overhand.system.files import names_in
-from overhand.system.jsonline import dumps
-from overhand.system.processes import outside_runs, pidfd
+from overhand.system import (
+    LOCK_PATIENCE,
+    boot_id,
+    busy_error,
+    dump_line,
+    is_held,
+    is_stopped,
+    lock_holder,
+    names_in,
+    outside_runs,
+    pid_namespace,
+    pidfd,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from overhand.record.store import Store
+    from overhand.record import Store
 
 PROTOCOL = 1  # stands in the first line of every reply; a supervisor that names none is older than that
 _PATIENCE = 10.0
 _STARTING = 50.0  # seconds more for a supervisor that is alive and not listening yet: a busy machine starts it slowly
 
 
-def hand_over(store: Store, tasks: Iterable[str]) -> bool:
+def hand_to_supervisor(store: Store, tasks: Iterable[str]) -> bool:
     """Hand tasks to the supervisor, starting one if needed. False where none may be started from here."""
     return _deliver(store, {"tasks": list(tasks), "env": outside_runs(os.environ)}, start=True)
 
 
-def wake(store: Store, tasks: Iterable[str]) -> bool:
+def wake_supervisor(store: Store, tasks: Iterable[str]) -> bool:
     """Have a running supervisor read these tasks again; they keep the environment that it has for them."""
     return _deliver(store, {"tasks": list(tasks), "env": None}, start=False)
 
 
-def ask(store: Store, question: Mapping[str, object]) -> bytes | None:
+def ask_supervisor(store: Store, question: Mapping[str, object]) -> bytes | None:
     """The supervisor's answer; None if none runs, it is of another version, or it doesn't know."""
     found = _exchange(store, question)
     if found is None or found[:2] != ("yes", PROTOCOL) or not found[2].endswith(b"\0"):
@@ -41,22 +50,22 @@ def ask(store: Store, question: Mapping[str, object]) -> bytes | None:
     return found[2][:-1]
 
 
-def running(store: Store) -> int | None:
+def running_supervisor(store: Store) -> int | None:
     """The pid of the supervisor that holds the project's lock, if there is one."""
     path = f"{store.own}/lock"
-    return lock.holder(path) if lock.is_held(path) else None
+    return lock_holder(path) if is_held(path) else None
 
 
 def may_start(store: Store) -> bool:
     """Not from another pid namespace than the live runs are in: a supervisor in a sandbox would die with it."""
-    here = machine.pid_namespace()
+    here = pid_namespace()
     for task in store.tasks():
         run = task.current_run
-        if run and run.pidns not in ("", here) and run.boot == machine.boot():
-            from overhand.system import detached  # nearly never needed
+        if run and run.pidns not in ("", here) and run.boot == boot_id():
+            from overhand.system import lives  # nearly never needed
 
             try:
-                if detached.lives(store.run_folder(task.id, run.id)):
+                if lives(store.run_folder(task.id, run.id)):
                     return False
             except OverhandError:
                 continue
@@ -131,8 +140,8 @@ def _deliver(store: Store, message: Mapping[str, object], *, start: bool) -> boo
         start = True
     if not start:
         return False
-    if (holder := running(store)) and lock.is_stopped(holder):
-        raise lock.busy(f"{store.own}/lock", "The supervisor's lock")
+    if (holder := running_supervisor(store)) and is_stopped(holder):
+        raise busy_error(f"{store.own}/lock", "The supervisor's lock")
     if not may_start(store):
         return False
     store.ensure()
@@ -140,7 +149,7 @@ def _deliver(store: Store, message: Mapping[str, object], *, start: bool) -> boo
     pid = _spawn(store)
     pause = 0.005
     while (found := _exchange(store, message)) is None or found[:2] != ("ok", PROTOCOL):
-        alive = not _has_ended(pid) or running(store) is not None
+        alive = not _has_ended(pid) or running_supervisor(store) is not None
         if time.monotonic() >= deadline + (_STARTING if alive else 0.0):
             raise Refused("The supervisor does not answer.", f"Look at {store.own}/log, then try again.")
         if not alive:
@@ -155,12 +164,12 @@ def _end_older(store: Store) -> None:
     import select
     import signal
 
-    pid = running(store)
+    pid = running_supervisor(store)
     process = pidfd(pid) if pid else None
     if process is None:
         return  # it has ended
     try:
-        if running(store) == pid:  # the descriptor is the lock holder's, not a successor's
+        if running_supervisor(store) == pid:  # the descriptor is the lock holder's, not a successor's
             signal.pidfd_send_signal(process, signal.SIGTERM)
             select.select([process], [], [], _PATIENCE)
     finally:
@@ -188,11 +197,11 @@ def _send(store: Store, message: Mapping[str, object]) -> bytes | None:
 
     if not os.path.exists(f"{store.own}/sock"):
         return None
-    view = memoryview(dumps(message).encode("utf-8", "surrogatepass") + b"\n")
+    view = memoryview(dump_line(message).encode("utf-8", "surrogatepass") + b"\n")
     peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     folder = own_folder(store)
     try:
-        peer.settimeout(lock.PATIENCE)
+        peer.settimeout(LOCK_PATIENCE)
         peer.connect(address(store, folder))
         while view:
             view = view[peer.send(view) :]

@@ -10,23 +10,33 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from overhand.errors import OverhandError
-from overhand.questions import blocked
-from overhand.record import log
-from overhand.record.events import Notice
-from overhand.runs import control, run, spending
-from overhand.runs.control import Hearing
+from overhand.questions import QUIET_SECONDS, has_file_question, has_waiting_process, may_park, update_blocked
+from overhand.record import LOG_FILE, Notice
+from overhand.runs import RUN_MARKER, USAGE_FILE, ControlInput, handle_control, same_pid_world, stop_run
+from overhand.runs import adopt as adopt_run
 from overhand.supervisor.messages import Changed, RunOver
-from overhand.system import detached, machine, members, processes
-from overhand.system.files import names_in, size_of
-from overhand.system.inotify import MODIFY, Inotify
+from overhand.system import (
+    IN_MODIFY,
+    LINUX,
+    Inotify,
+    Members,
+    boot_id,
+    exit_code,
+    is_child,
+    lives,
+    names_in,
+    pidfd,
+    shim_pid,
+    size_of,
+    start_time,
+)
 from overhand.words import say_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from overhand.policy.actor import Actor
-    from overhand.policy.config import Config
-    from overhand.record.task import Run, Task
+    from overhand.policy import Actor, Config
+    from overhand.record import Run, Task
     from overhand.supervisor.messages import Context
     from overhand.supervisor.meter import Meter
     from overhand.words import Cause
@@ -66,7 +76,7 @@ class Watch:
     park_at: float = float("inf")  # when it is parked for lack of an answer
     attended: float = 0.0  # when we last checked whether it waits
     logged: int = -1  # how long its task's log was then
-    hearing: Hearing | None = None  # its stream, where CONTROL lines are read
+    hearing: ControlInput | None = None  # its stream, where CONTROL lines are read
     asked: bool = False  # it has an open question in a file: its silence is measured
     quiet: tuple[int, int, float] = (-1, -1, 0.0)  # size, ticks, since when
     ticks: int = -1
@@ -74,8 +84,8 @@ class Watch:
     own: Config | None = None  # where the task has settings of its own
 
     @property
-    def members(self) -> members.Members:
-        return members.Members(self.place, f"{run.MARKER}={self.run}", frozenset({os.getpid()}))
+    def members(self) -> Members:
+        return Members(self.place, f"{RUN_MARKER}={self.run}", frozenset({os.getpid()}))
 
     @property
     def talk(self) -> tuple[str, str]:
@@ -124,7 +134,7 @@ class LiveRuns:
         if current is None:
             return
         place = self._store.run_folder(task.id, current.id)
-        if detached.exit_code(place) is not None or not detached.lives(place):
+        if exit_code(place) is not None or not lives(place):
             self._over(task.id)
             return
         # first of all: only we know what a killed shim left behind, and stopping the run must find it
@@ -137,14 +147,14 @@ class LiveRuns:
         if task.escalation(current.id):
             self._stop(task.id, "exit", grace)
             return
-        if watch.pidfd is None and detached.exit_code(place) is not None:  # it ended before we watched it
+        if watch.pidfd is None and exit_code(place) is not None:  # it ended before we watched it
             self._over(task.id)
             return
         if current.state == "starting" and watch.pidfd is not None:  # its starter was killed before it recorded that
-            self._jobs.run(task.id, partial(run.adopt, self._actor(task.id), task.id))
+            self._jobs.run(task.id, partial(adopt_run, self._actor(task.id), task.id))
             return
         self.stir_parent(task)
-        watch.asked = blocked.has_file_question(task, current)
+        watch.asked = has_file_question(task, current)
         watch.park_at = float("inf")
         if watch.waiting is not None and config.answer_wait and task.open_questions:
             watch.park_at = watch.waiting + config.answer_wait
@@ -154,17 +164,17 @@ class LiveRuns:
         watch = self._live.get(task.id)
         if watch is None or watch.run != current.id:
             self.drop(task.id)
-            same = current.boot == machine.boot()
+            same = current.boot == boot_id()
             now = time.monotonic()
             began = current.mono if same else now
             deadline = began + current.timeout if same and current.timeout else None
-            watch = Watch(current.id, place, began, deadline, now + _NOTE_AT[0], now, run.same_pid_world(current))
+            watch = Watch(current.id, place, began, deadline, now + _NOTE_AT[0], now, same_pid_world(current))
             watch.own = config if config is not self._config() else None
             self._live[task.id] = watch
         watch.limited = bool(task.budget or task.parent or config.budget.day.is_cap)
         watch.waiting = current.waiting
         if current.control and watch.hearing is None:
-            watch.hearing = Hearing(current.id, f"{place}/stdout", driver=current.driver)
+            watch.hearing = ControlInput(current.id, f"{place}/stdout", driver=current.driver)
         if watch.deadline is not None:
             watch.deadline = current.mono + current.timeout + current.waited
         self._listen(task.id, watch)
@@ -184,7 +194,7 @@ class LiveRuns:
         self._mail.post(RunOver(task_id))
 
     def _stop(self, task_id: str, cause: Cause, grace: float) -> None:
-        self._jobs.run(task_id, partial(run.stop, self._actor(task_id), task_id, cause, grace))
+        self._jobs.run(task_id, partial(stop_run, self._actor(task_id), task_id, cause, grace))
 
     def _config_of(self, watch: Watch) -> Config:
         return watch.own or self._config()
@@ -249,7 +259,7 @@ class LiveRuns:
     def _listen(self, task_id: str, watch: Watch) -> None:
         """Wake up when something appears in the run's folder, among its questions, or among its waiting processes."""
         numbers = tuple(number for path in (watch.place, *watch.talk) if (number := self._news.add(path)) is not None)
-        if watch.hearing is not None and (stream := self._news.add(watch.hearing.path, MODIFY)) is not None:
+        if watch.hearing is not None and (stream := self._news.add(watch.hearing.path, IN_MODIFY)) is not None:
             numbers = (*numbers, stream)
         self._by_folder.update(dict.fromkeys(numbers, task_id))
         watch.stirred |= not set(numbers).issubset(watch.folders)  # check for what came before the watch
@@ -258,7 +268,7 @@ class LiveRuns:
 
     def _listen_to_reports(self, task_id: str, watch: Watch) -> None:
         """Wake up on its reports once the file exists, since it may be filled long after it was created."""
-        number = self._news.add(f"{watch.place}/{spending.REPORTS}", MODIFY)
+        number = self._news.add(f"{watch.place}/{USAGE_FILE}", IN_MODIFY)
         if number is not None and number not in watch.folders:
             self._by_folder[number] = task_id
             watch.folders = (*watch.folders, number)
@@ -268,11 +278,11 @@ class LiveRuns:
         if watch.pidfd is not None or watch.orphan or not watch.ours:
             return
         # a process has no command line for a moment during exec
-        shim = recorded if detached.is_child(recorded) else detached.shim_pid(watch.place, recorded)
-        if recorded is not None and processes.start_time(shim or recorded) is None:
+        shim = recorded if is_child(recorded) else shim_pid(watch.place, recorded)
+        if recorded is not None and start_time(shim or recorded) is None:
             self._orphaned(watch)  # it was killed before we watched it: record what it left behind at once
             return
-        watch.pidfd = processes.pidfd(shim) if shim is not None else None
+        watch.pidfd = pidfd(shim) if shim is not None else None
         if watch.pidfd is not None:
             self._poll.register(watch.pidfd, select.POLLIN)
             self._by_pidfd[watch.pidfd] = task_id
@@ -280,9 +290,9 @@ class LiveRuns:
     def _orphaned(self, watch: Watch) -> None:
         """Usually the run has ended; what outlives the shim becomes our child and is recorded as the run's."""
         watch.orphan = True
-        if processes.LINUX and detached.exit_code(watch.place) is None:
+        if LINUX and exit_code(watch.place) is None:
             others = [other.place for other in self._live.values() if other is not watch]
-            watch.members.take_orphans(os.getpid(), others, detached.is_child)
+            watch.members.take_orphans(os.getpid(), others, is_child)
 
     def _close(self, watch: Watch) -> None:
         """Close the pidfd: that of an ended process would wake us forever."""
@@ -316,7 +326,7 @@ class LiveRuns:
     def _examine(self, task_id: str, watch: Watch, now: float) -> None:
         touched = _is_touched(watch)
         if touched or watch.pidfd is None:
-            if detached.exit_code(watch.place) is not None or (watch.pidfd is None and not detached.lives(watch.place)):
+            if exit_code(watch.place) is not None or (watch.pidfd is None and not lives(watch.place)):
                 self._mail.post(Changed(task_id))
                 return
             self._watch_shim(task_id, watch)
@@ -347,14 +357,14 @@ class LiveRuns:
             watch.stirred = True  # it prints a lot: continue at the next check
             return
         watch.attended = now
-        quiet = watch.asked and _is_quiet(watch, now, blocked.QUIET)
+        quiet = watch.asked and _is_quiet(watch, now, QUIET_SECONDS)
         child_waits = not self._is_working_for(watch.run)
         actor, hearing = self._actor(task_id), watch.hearing
 
         def work() -> bool:
             if hearing is not None:
-                control.hear(actor, task_id, hearing)
-            return blocked.update_blocked(actor, task_id, quiet=quiet, child_waits=child_waits)
+                handle_control(actor, task_id, hearing)
+            return update_blocked(actor, task_id, quiet=quiet, child_waits=child_waits)
 
         def then(unfinished: bool) -> None:
             if unfinished:  # a file was half-written: check again soon
@@ -370,8 +380,8 @@ class LiveRuns:
         actor, grace = self._actor(task_id), self._config_of(watch).stop_grace
 
         def work() -> None:
-            if blocked.may_park(actor, task_id):
-                run.stop(actor, task_id, "answer-timeout", grace)
+            if may_park(actor, task_id):
+                stop_run(actor, task_id, "answer-timeout", grace)
 
         self._jobs.run(task_id, work)
 
@@ -405,7 +415,7 @@ class LiveRuns:
     def _stop_flood(self, actor: Actor, task_id: str, most: int) -> None:
         """In a job: stop an agent that prints without end; its output is kept."""
         self._notice(actor, task_id, f"It printed more than {most} bytes and was stopped.")
-        run.stop(actor, task_id, "error", 0.0)
+        stop_run(actor, task_id, "error", 0.0)
 
 
 def _is_due(watch: Watch, now: float) -> bool:
@@ -416,9 +426,9 @@ def _is_due(watch: Watch, now: float) -> bool:
     if not (watch.asked or watch.waiting is not None) or now - watch.attended < _ATTEND_EVERY:
         return False
     # its task's log may have grown, perhaps by a process that was killed right after
-    before, watch.logged = watch.logged, size_of(f"{watch.place}/../../{log.LOG}")
+    before, watch.logged = watch.logged, size_of(f"{watch.place}/../../{LOG_FILE}")
     is_unchanged = watch.logged == before and watch.attended and not watch.asked
-    if is_unchanged and blocked.has_waiting_process(watch.place):
+    if is_unchanged and has_waiting_process(watch.place):
         watch.attended = now + _ATTEND_EVERY  # a lock says so: nothing else need be looked at, and less often
         return False
     return True
@@ -441,7 +451,7 @@ def _has_talk(watch: Watch) -> bool:
 
 def _cpu_ticks(watch: Watch) -> int | None:
     """Record the sessions of its members; returns how much CPU they have used, None where that is unknown."""
-    shim = detached.shim_pid(watch.place) if watch.ours and processes.LINUX else None
+    shim = shim_pid(watch.place) if watch.ours and LINUX else None
     return watch.members.note(shim) if shim is not None else None
 
 

@@ -15,15 +15,24 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from overhand.agents import quota
+from overhand.agents import hand_to_stand_in
 from overhand.errors import Busy, OverhandError
-from overhand.items import sync
-from overhand.plans import task as plan_task
-from overhand.policy import config as configs
-from overhand.policy import projects, trust
-from overhand.policy.actor import Actor
-from overhand.record.store import Store, open_states
-from overhand.runs import control, finish, run, spending
+from overhand.items import is_tag_behind, sync_tag
+from overhand.plans import begin_plan
+from overhand.policy import Actor, Config, config_of_task, remember_project, trusted_config
+from overhand.record import Store, open_tasks
+from overhand.runs import (
+    cancel_queued,
+    finish_run,
+    mend_spending,
+    owes_report,
+    report_to_parent,
+    settle_run,
+    start_run,
+    stop_children,
+    stop_run,
+    unjudged_run,
+)
 from overhand.supervisor import client
 from overhand.supervisor.jobs import Jobs
 from overhand.supervisor.live_runs import LiveRuns
@@ -35,15 +44,13 @@ from overhand.supervisor.queue import Begin, Block, Pause, Queue, Start
 from overhand.supervisor.socket import Server
 from overhand.supervisor.steps import next_step
 from overhand.supervisor.tag_daemon import TagDaemon
-from overhand.system import detached, lock, machine, members
-from overhand.system.files import size_of
-from overhand.system.jsonline import dumps
+from overhand.system import Lock, become_subreaper, dump_line, lives, machine_id, now_stamp, reap_children, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from overhand.record.task import Task
+    from overhand.record import Task
     from overhand.supervisor.queue import Decision
 
 _THREADS = 32
@@ -57,7 +64,7 @@ class Loop:
     def __init__(self, store: Store, server: Server, pool: ThreadPoolExecutor) -> None:
         self._store, self._server = store, server
         self._poll = select.poll()
-        self._config = configs.Config()
+        self._config = Config()
         self._env: Mapping[str, str] = dict(os.environ)
         self._envs: dict[str, Mapping[str, str]] = {}
         self._idle_since = time.monotonic()
@@ -88,10 +95,10 @@ class Loop:
         tasks = self._store.tasks()
         for task in tasks:
             # a crash prevented the report to its parent, or the update of its tag
-            if control.owes_report(self._store, task) or sync.owes(task):
+            if owes_report(self._store, task) or is_tag_behind(task):
                 self.handle(task.id)
-        spending.mend(self._actor(""), tasks)
-        for task in open_states(tasks):
+        mend_spending(self._actor(""), tasks)
+        for task in open_tasks(tasks):
             self.handle(task.id)
 
     def _turn(self) -> None:
@@ -137,7 +144,7 @@ class Loop:
         if asked.get("ask") != "daemon":
             return None
         found = self._tags.status([task.id for task in self._queue.queued], self._queue.running)
-        return dumps(found).encode("utf-8", "surrogateescape")
+        return dump_line(found).encode("utf-8", "surrogateescape")
 
     def _failed(self, task_id: str, error: BaseException) -> None:
         say(f"{task_id}: {error}" if task_id else str(error))
@@ -175,19 +182,19 @@ class Loop:
         self._notifications.task_changed(task)
         self._plans.child_changed(task)
         actor = self._actor(task_id)
-        match next_step(task, machine.machine()):
+        match next_step(task, machine_id()):
             case "queue":
                 self._offer(task)
             case "cancel":
                 self._offer(task)
-                self._jobs.run(task_id, partial(run.cancel_queued, actor, task_id, "Stopped before it began."))
+                self._jobs.run(task_id, partial(cancel_queued, actor, task_id, "Stopped before it began."))
             case "rest":
                 self._forget(task_id)
                 self._runs.stir_parent(task)
-                if control.owes_report(self._store, task):
-                    self._jobs.run(task_id, partial(control.report_to_parent, actor, task), self._reported)
-                elif sync.owes(task):
-                    self._jobs.run(task_id, partial(sync.show, self._store, actor.by, task_id))
+                if owes_report(self._store, task):
+                    self._jobs.run(task_id, partial(report_to_parent, actor, task), self._reported)
+                elif is_tag_behind(task):
+                    self._jobs.run(task_id, partial(sync_tag, self._store, actor.by, task_id))
             case "judge":
                 self._runs.drop(task_id)
                 self._queue.hold(task)  # until it is judged: tasks it delegated stop with it and don't take its slot
@@ -199,8 +206,8 @@ class Loop:
             case "attached":
                 self._forget(task_id)
                 if task.stop:
-                    self._jobs.run(task_id, partial(run.stop, actor, task_id, "cancelled", 0.0))
-                elif not detached.lives(self._store.run_folder(task_id, task.runs[-1].id)):
+                    self._jobs.run(task_id, partial(stop_run, actor, task_id, "cancelled", 0.0))
+                elif not lives(self._store.run_folder(task_id, task.runs[-1].id)):
                     self._close(task_id)
             case "watch":
                 self._queue.hold(task)
@@ -242,15 +249,15 @@ class Loop:
         actor = self._actor(task.id)
         match decision:
             case Start():
-                self._jobs.run(task.id, partial(run.start, actor, task.id), partial(self._started, task))
+                self._jobs.run(task.id, partial(start_run, actor, task.id), partial(self._started, task))
             case Begin():
-                self._jobs.run(task.id, partial(plan_task.begin, actor, task.id))
+                self._jobs.run(task.id, partial(begin_plan, actor, task.id))
             case Block(_, why):
-                self._jobs.run(task.id, partial(run.cancel_queued, actor, task.id, why, "blocked"))
+                self._jobs.run(task.id, partial(cancel_queued, actor, task.id, why, "blocked"))
             case Pause(_, other):
                 self._plans.child_paused(task)
                 if other:
-                    self._jobs.run(task.id, partial(quota.hand_over, actor, task.id, task.agent, other))
+                    self._jobs.run(task.id, partial(hand_to_stand_in, actor, task.id, task.agent, other))
 
     def _started(self, task: Task, is_ours: bool) -> None:
         """Watch the started run, unless another process was first, and open a window for it if the settings say so."""
@@ -266,10 +273,10 @@ class Loop:
         env = self._envs.get(task_id, self._env)
         return Actor(self._store, self._config, _BY, env, spare=frozenset({os.getpid()}))
 
-    def _config_for(self, task: Task) -> configs.Config:
+    def _config_for(self, task: Task) -> Config:
         """The settings in force for a task; its own ones count for as long as they can be read."""
         try:
-            return configs.of_task(self._store.root, self._config, task.settings)
+            return config_of_task(self._store.root, self._config, task.settings)
         except OverhandError as error:
             say(str(error))
             return self._config
@@ -281,7 +288,7 @@ class Loop:
     def _load_config(self) -> None:
         """Load the current settings; an untrusted project's own don't count."""
         try:
-            self._config = trust.settings(self._store.root)
+            self._config = trusted_config(self._store.root)
         except OverhandError as error:
             say(str(error))
         self._notifications.use(self._config.notify, self._env)
@@ -312,7 +319,7 @@ class Loop:
         if now - self._examined < _LOOK_EVERY:
             return
         self._examined = now
-        detached.reap()
+        reap_children()
         self._plans.examine()
         for task_id in self._jobs.due(now):
             self.handle(task_id)
@@ -332,13 +339,13 @@ def close(actor: Actor, task_id: str, on_verdict: Callable[[Task], None]) -> tup
 
     Returns the task, and the other tasks that have changed.
     """
-    task = run.settle(actor, task_id)
-    changed = run.stop_children(actor, task)
-    task = finish.finish(actor, task_id, told=on_verdict)
-    if finish.unjudged(task):
+    task = settle_run(actor, task_id)
+    changed = stop_children(actor, task)
+    task = finish_run(actor, task_id, told=on_verdict)
+    if unjudged_run(task):
         raise Busy(f"Task {task_id} is being judged by another process.")
-    changed += run.stop_children(actor, task)  # its last output may have asked for a person
-    if parent := control.report_to_parent(actor, task):
+    changed += stop_children(actor, task)  # its last output may have asked for a person
+    if parent := report_to_parent(actor, task):
         changed.append(parent)
     return task, changed
 
@@ -356,7 +363,7 @@ def open_window(store: Store, task_id: str, env: Mapping[str, str]) -> None:
 def say(text: str) -> None:
     """Write a line to the supervisor's log; a full disk must not end the supervisor."""
     try:
-        print(f"{machine.now()} {text}", flush=True)
+        print(f"{now_stamp()} {text}", flush=True)
     except OSError:
         return
 
@@ -366,12 +373,12 @@ def main(argv: list[str]) -> int:
     store = Store(os.path.realpath(argv[0]))
     os.chdir("/")
     store.ensure()
-    members.become_subreaper()
+    become_subreaper()
     try:
-        with lock.Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
+        with Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
             if size_of(f"{store.own}/log") > 1_000_000:
                 os.truncate(f"{store.own}/log", 0)
-            projects.remember(store.root)
+            remember_project(store.root)
             with (
                 Server(client.address(store, client.own_folder(store)), f"{store.own}/sock") as server,
                 ThreadPoolExecutor(_THREADS, thread_name_prefix="job") as pool,

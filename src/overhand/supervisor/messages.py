@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     import select
     from collections.abc import Callable, Iterator
 
-    from overhand.policy.actor import Actor
-    from overhand.policy.config import Config
-    from overhand.record.store import Store
+    from overhand.policy import Actor, Config
+    from overhand.record import Store
     from overhand.supervisor.jobs import Jobs
 
 

@@ -6,19 +6,18 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand.policy import budget
-from overhand.record.task import Amount
-from overhand.runs import limits, run, spending
+from overhand.policy import STOP_LEVEL, budget_level, say_budget
+from overhand.record import Amount
+from overhand.runs import NOTE_EVERY, USAGE_FILE, capped_above, count_usage, spent_today, stop_run
 from overhand.supervisor.messages import Changed
-from overhand.system import machine
-from overhand.system.files import remove, size_of, write_file
+from overhand.system import now_stamp, remove_file, size_of, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from overhand.policy.config import Config
-    from overhand.record.task import Task
-    from overhand.runs.limits import Counted
+    from overhand.policy import Config
+    from overhand.record import Task
+    from overhand.runs import Counted
     from overhand.supervisor.messages import Context
 
 HELD = "held"  # in the supervisor's folder: why nothing starts, and on which day
@@ -52,7 +51,7 @@ class Meter:
         known = self._runs.get(task_id)
         if known is None or known.place != place:
             known = self._runs[task_id] = _Reports(place)
-        size = size_of(f"{place}/{spending.REPORTS}")
+        size = size_of(f"{place}/{USAGE_FILE}")
         if known.counted < 0 and not size and not limited:
             known.counted = 0
         return size != known.counted or known.asked != known.answered
@@ -60,14 +59,14 @@ class Meter:
     def count(self, task_id: str, grace: float) -> bool:
         """Count it in a job; the run is stopped if a limit is reached. False if another job is under way."""
         known = self._runs[task_id]
-        size, asked, now = size_of(f"{known.place}/{spending.REPORTS}"), known.asked, time.monotonic()
-        note = now - known.noted >= limits.NOTE_EVERY
+        size, asked, now = size_of(f"{known.place}/{USAGE_FILE}"), known.asked, time.monotonic()
+        note = now - known.noted >= NOTE_EVERY
         actor = self._actor(task_id)
 
         def work() -> Counted:
-            counted = limits.count(actor, task_id, note=note)
+            counted = count_usage(actor, task_id, note=note)
             if counted.stop:
-                run.stop(actor, task_id, "budget", grace)
+                stop_run(actor, task_id, "budget", grace)
             return counted
 
         def then(counted: Counted) -> None:
@@ -87,7 +86,7 @@ class Meter:
     def ended(self, task: Task) -> None:
         """Recount the tasks whose budget an ended run draws on: it may have used more than it had reported."""
         if task.parent:
-            self.recount(above.id for above in spending.capped_above(self._store, task))
+            self.recount(above.id for above in capped_above(self._store, task))
 
     def forget(self, task_id: str) -> None:
         self._runs.pop(task_id, None)
@@ -97,14 +96,14 @@ class Meter:
     def is_held(self, config: Config) -> bool:
         """Whether the day's budget is used up, so that nothing starts; `list` shows the reason."""
         cap = config.budget.day
-        held = cap.is_cap and budget.level(self._today(), cap) >= budget.STOP
+        held = cap.is_cap and budget_level(self._today(), cap) >= STOP_LEVEL
         if held != self.held:
             path = f"{self._store.own}/{HELD}"
             if held:
-                why = f"the budget of {budget.say(cap)} a day is used up; it goes on after midnight UTC"
-                write_file(path, f"{machine.now()[:10]} {why}\n")
+                why = f"the budget of {say_budget(cap)} a day is used up; it goes on after midnight UTC"
+                write_file(path, f"{now_stamp()[:10]} {why}\n")
             else:
-                remove(path)
+                remove_file(path)
             self.held = held
         return held
 
@@ -112,5 +111,5 @@ class Meter:
         """Today's usage: counted before every start, and about once a second while nothing may start."""
         now = time.monotonic()
         if not self.held or now - self._day[0] >= _DAY_EVERY:
-            self._day = now, spending.spent_today(self._store)
+            self._day = now, spent_today(self._store)
         return self._day[1]

@@ -11,14 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from overhand.errors import Busy, OverhandError, Refused, StorageFailed
-from overhand.plans import task as plan_task
-from overhand.plans.executor import LOCK, Executor
-from overhand.plans.starter import NodeStarter
+from overhand.plans import PLAN_LOCK, NodeStarter, PlanExecutor, give_up_plan
 from overhand.supervisor.messages import Changed
-from overhand.system import lock
+from overhand.system import is_held
 
 if TYPE_CHECKING:
-    from overhand.record.task import Task
+    from overhand.record import Task
     from overhand.supervisor.messages import Context, Mailbox
 
 _TRIES = 5  # of opening a plan, before it is given up
@@ -40,7 +38,7 @@ class Plans:
 
     def __init__(self, context: Context) -> None:
         self._store, self._jobs, self._mail, self._actor = context.store, context.jobs, context.mail, context.actor
-        self._open: dict[str, Executor] = {}
+        self._open: dict[str, PlanExecutor] = {}
         self._tries: dict[str, int] = {}  # of plans that could not be opened, how often
         self._seen: dict[str, int] = {}  # by plan: how long its own log was when it was last read
         self._changed: defaultdict[str, deque[str]] = defaultdict(deque)  # by plan: tasks of nodes to look at
@@ -57,7 +55,7 @@ class Plans:
         if current is None:
             return
         executor = self._open.get(plan.id)
-        if executor is None and lock.is_held(f"{self._store.folder(plan.id)}/{LOCK}"):
+        if executor is None and is_held(f"{self._store.folder(plan.id)}/{PLAN_LOCK}"):
             # a Python process executes it itself, with functions that only it has
             self._jobs.retry(plan.id, time.monotonic() + _AGAIN)
             return
@@ -76,12 +74,12 @@ class Plans:
             executor = None
         self._jobs.run(task_id, partial(self._work, executor, task_id, run_id), partial(self._worked, task_id))
 
-    def _work(self, executor: Executor | None, task_id: str, run_id: str) -> Executor | None:
+    def _work(self, executor: PlanExecutor | None, task_id: str, run_id: str) -> PlanExecutor | None:
         """In a job: None if the plan cannot be executed here."""
         is_new = executor is None
         try:
             if executor is None:
-                executor = Executor.open(self._actor(task_id), task_id, run_id, _Queued(task_id, self._mail))
+                executor = PlanExecutor.open(self._actor(task_id), task_id, run_id, _Queued(task_id, self._mail))
                 executor.resume()
             changed = self._changed[task_id]
             while changed:
@@ -99,7 +97,7 @@ class Plans:
             raise
         return executor
 
-    def _worked(self, task_id: str, executor: Executor | None) -> None:
+    def _worked(self, task_id: str, executor: PlanExecutor | None) -> None:
         if executor is None:  # another process executes it, or it was given up: that is seen then
             self._jobs.retry(task_id, time.monotonic() + _AGAIN)
             return
@@ -127,7 +125,7 @@ class Plans:
             self._give_up(task_id, current.id, f"The plan cannot go on: {reason}")
 
     def _give_up(self, task_id: str, run_id: str, why: str) -> None:
-        for changed in plan_task.give_up(self._actor(task_id), task_id, run_id, why):
+        for changed in give_up_plan(self._actor(task_id), task_id, run_id, why):
             self._mail.post(Changed(changed))
 
     def drop(self, task_id: str) -> None:
@@ -163,11 +161,11 @@ class Plans:
             if task_id in executor.tasks.values():
                 self._tell(executor, task_id)
 
-    def _tell(self, executor: Executor, task_id: str) -> None:
+    def _tell(self, executor: PlanExecutor, task_id: str) -> None:
         self._changed[executor.task_id].append(task_id)
         self._execute(executor.task_id, executor.run_id)
 
-    def _plan_of(self, child: Task) -> Executor | None:
+    def _plan_of(self, child: Task) -> PlanExecutor | None:
         return self._open.get(child.parent.task) if child.node and child.parent else None
 
     def works_for(self, run_id: str) -> bool:

@@ -6,18 +6,16 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from overhand.agents import quota
+from overhand.agents import QuotaPause, all_pauses, driver_of_task, find_stand_in
 from overhand.errors import OverhandError
-from overhand.items import recovery
-from overhand.system import lock
-from overhand.system.files import names_in
+from overhand.items import retry_not_before
+from overhand.system import is_held, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from overhand.policy.config import Config
-    from overhand.record.store import Store
-    from overhand.record.task import Task
+    from overhand.policy import Config
+    from overhand.record import Store, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ class Queue:
         self.resumes = float("inf")
         if not self._queued:
             return []
-        paused = quota.pauses(self._store)
+        paused = all_pauses(self._store)
         drivers: dict[str, tuple[str, str | None]] = {}
         holding = {i: task for i, task in self._holding.items() if not waits_for_child(self._store, task)}
         found: list[Decision] = []
@@ -134,21 +132,21 @@ class Queue:
         return found
 
     def _decide(
-        self, task: Task, paused: Mapping[str, quota.Pause], drivers: dict[str, tuple[str, str | None]]
+        self, task: Task, paused: Mapping[str, QuotaPause], drivers: dict[str, tuple[str, str | None]]
     ) -> Decision | Literal["wait"] | None:
         """What keeps the task from starting, or lets it start without a slot; None if the caps decide."""
         if (why := waits_for(self._store, task)) is not None:
             return Block(task, why) if why else "wait"
         if task.is_plan:
             return Begin(task)
-        if (at := recovery.not_before(task)) > time.time():
+        if (at := retry_not_before(task)) > time.time():
             self.resumes = min(self.resumes, at)
             return "wait"
         if not paused:
             return None
         if task.agent not in drivers:  # agent files are read once, however many tasks wait
             own = self._config_for(task)
-            drivers[task.agent] = quota.driver_of(self._store.root, task, own), quota.stand_in(self._store, task, own)
+            drivers[task.agent] = driver_of_task(self._store.root, task, own), find_stand_in(self._store, task, own)
         driver, other = drivers[task.agent]
         if (pause := paused.get(driver)) is None:
             return None
@@ -194,4 +192,4 @@ def waits_for_child(store: Store, task: Task) -> bool:
     if current is None or current.waiting is not None:
         return current is not None
     folder = f"{store.run_folder(task.id, current.id)}/waiting"
-    return any(lock.is_held(f"{folder}/{name}") for name in names_in(folder))
+    return any(is_held(f"{folder}/{name}") for name in names_in(folder))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from overhand.record.task import Task
+    from overhand.record import Task
 
 Step = Literal["queue", "cancel", "rest", "judge", "leave", "plan", "attached", "watch"]
 

@@ -7,11 +7,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import OverhandError
-from overhand.system import machine, processes
-from overhand.system.files import read_file, write_file
+from overhand.system import now_stamp, pid_namespace, read_file, start_time, write_file
 
 if TYPE_CHECKING:
-    from overhand.record.store import Store
+    from overhand.record import Store
 
 NAME = "daemon"
 _LOG_SIZE = 1_000_000  # bytes; one older file of this size is kept
@@ -21,14 +20,14 @@ def place(store: Store) -> str:
     return f"{store.own}/{NAME}"
 
 
-def turn_on(store: Store, pid: int | None = None) -> None:
+def turn_daemon_on(store: Store, pid: int | None = None) -> None:
     """Switch tag watching on; with a pid, for as long as that process lives."""
     store.ensure()
-    holder = {"pid": pid, "started": processes.start_time(pid), "pidns": machine.pid_namespace()} if pid else {}
-    write_file(place(store), json.dumps({"since": machine.now(), **holder}) + "\n")
+    holder = {"pid": pid, "started": start_time(pid), "pidns": pid_namespace()} if pid else {}
+    write_file(place(store), json.dumps({"since": now_stamp(), **holder}) + "\n")
 
 
-def turn_off(store: Store) -> bool:
+def turn_daemon_off(store: Store) -> bool:
     """Switch tag watching off; returns whether it was on."""
     try:
         os.unlink(place(store))
@@ -37,7 +36,7 @@ def turn_off(store: Store) -> bool:
     return True
 
 
-def state(store: Store) -> dict[str, Any] | None:
+def daemon_state(store: Store) -> dict[str, Any] | None:
     """The content of the switch; None if it is off or its process is gone."""
     try:
         found = json.loads(read_file(place(store)) or b"null")
@@ -46,7 +45,7 @@ def state(store: Store) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         return None
     pid = found.get("pid")
-    if pid and found.get("pidns") == machine.pid_namespace() and processes.start_time(int(pid)) != found.get("started"):
+    if pid and found.get("pidns") == pid_namespace() and start_time(int(pid)) != found.get("started"):
         return None
     return found
 
@@ -54,15 +53,15 @@ def state(store: Store) -> dict[str, Any] | None:
 # what was done, and why
 
 
-def log_place(store: Store) -> str:
+def daemon_log(store: Store) -> str:
     """The daemon's log: one JSON object per line."""
     return f"{store.own}/daemon.jsonl"
 
 
 def note(store: Store, what: str, **more: object) -> None:
     """Append one line to the daemon's log; a full disk must not stop the daemon."""
-    path = log_place(store)
-    line = json.dumps({"t": machine.now(), "what": what, **more}, ensure_ascii=False) + "\n"
+    path = daemon_log(store)
+    line = json.dumps({"t": now_stamp(), "what": what, **more}, ensure_ascii=False) + "\n"
     try:
         if os.path.exists(path) and os.path.getsize(path) > _LOG_SIZE:
             os.replace(path, f"{path}.1")

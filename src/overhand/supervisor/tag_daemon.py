@@ -14,20 +14,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from overhand.errors import Busy, OverhandError
-from overhand.items import sync, unrecorded
-from overhand.policy import config as configs
-from overhand.policy import trust
+from overhand.items import is_tag_behind, remember_tags, sync_tag, tags_known_at, unrecorded_tags, wanted_stage
+from overhand.policy import settings_marks, trust_file, user_folder
 from overhand.supervisor import switch
 from overhand.supervisor.messages import Changed
-from overhand.system import machine
+from overhand.system import now_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from overhand.items.index import Hit, Index
-    from overhand.policy.config import Config
-    from overhand.record.store import Store
-    from overhand.record.task import Task
+    from overhand.items import TagHit, TagIndex
+    from overhand.policy import Config
+    from overhand.record import Store, Task
     from overhand.supervisor.messages import Context
 
 T = TypeVar("T")
@@ -64,11 +62,11 @@ class TagDaemon:
         self._store, self._poll, self._jobs, self._mail = context.store, context.poll, context.jobs, context.mail
         self._config, self._reload, self._say = context.config, reload, context.say
         self._since = ""  # empty: tags are not watched
-        self._index: Index | None = None
+        self._index: TagIndex | None = None
         self._touched: dict[str, Touched] = {}
         self._scanned_at = ""
         self._scanning = self._looking = False
-        self._before: dict[str, tuple[Hit, ...]] = {}  # hits before a scan of a tree that can't be watched
+        self._before: dict[str, tuple[TagHit, ...]] = {}  # hits before a scan of a tree that can't be watched
         self._known = 0.0  # all changes before this time are recorded or pending
         self._marks: list[tuple[int, int, int] | None] = []  # of the settings files as they were last read
         self._checked = 0.0
@@ -97,7 +95,7 @@ class TagDaemon:
             if task.item is not None:
                 run = task.last_run
                 why = ", ".join(dict.fromkeys(str(word) for word in (run.cause, run.status))) if run else ""
-                facts = {"task": task.id, "why": why, "stage": sync.wanted(task), "attempt": task.requeued + 1}
+                facts = {"task": task.id, "why": why, "stage": wanted_stage(task), "attempt": task.requeued + 1}
                 switch.note(store, "ended", **facts)
 
         return note
@@ -107,17 +105,17 @@ class TagDaemon:
     def turn(self) -> None:
         """Follow the switch."""
         self._checked = time.monotonic()
-        wanted = switch.state(self._store)
+        wanted = switch.daemon_state(self._store)
         if wanted is not None and not self.on:
-            self._since = machine.now()
-            self._known = unrecorded.known(self._store)
+            self._since = now_stamp()
+            self._known = tags_known_at(self._store)
             self.note("on", pid=os.getpid())
             self.scan("the daemon begins")
         elif wanted is None and self.on:
             self.note("off", pid=os.getpid())
             self.stirred()
             if self._index is not None and not self._touched and not self._looking:
-                unrecorded.remember(self._store, time.time())
+                remember_tags(self._store, time.time())
             self._drop_index()
             self._touched.clear()
             self._since = ""
@@ -137,14 +135,14 @@ class TagDaemon:
             return
         self._scanning = True
         if why:
-            self._marks = configs.marks(self._store.root, trust.place())
+            self._marks = settings_marks(self._store.root, trust_file())
             self._reload()
         self._before = self._index.hits if self._index is not None and not why else {}
         self._drop_index()
         store, whole = self._store, bool(why)
         self._in_thread(lambda: _read_all(store, whole=whole), partial(self._scanned, why))
 
-    def _scanned(self, why: str, found: tuple[Index, list[str]]) -> None:
+    def _scanned(self, why: str, found: tuple[TagIndex, list[str]]) -> None:
         index, older = found
         self._scanning = False
         if not self.on:
@@ -153,12 +151,12 @@ class TagDaemon:
         self._index = index
         self._listen()
         self._reread(index)  # changes before the watch was set were not noticed
-        self._scanned_at = machine.now()
+        self._scanned_at = now_stamp()
         tree = index.tree
         if why:
             folders, files = len(tree.folders), len(index.hits)
             self.note("scanned", why=why, folders=folders, files=files, watched=tree.is_whole)
-            waiting = (key.partition("#")[0] for key in unrecorded.waiting(self._store))
+            waiting = (key.partition("#")[0] for key in unrecorded_tags(self._store))
             paths = {*index.worth_a_look(), *older, *self._noted(index), *waiting, ""}
         else:
             paths = {p for p in {*index.hits, *self._before} if index.hits.get(p) != self._before.get(p)}
@@ -166,7 +164,7 @@ class TagDaemon:
             had = {hit.task for hit in self._before.get(path, ()) if hit.task}
             self._touch(path, self._known, _quiet_for(f"{index.root}/{path}", time.time()), had)
 
-    def _noted(self, index: Index) -> list[str]:
+    def _noted(self, index: TagIndex) -> list[str]:
         """Files with items that the settings approve automatically."""
         wanted = self._config().auto_approved
         return [path for path, hits in index.hits.items() if wanted and any(hit.name in wanted for hit in hits)]
@@ -185,9 +183,9 @@ class TagDaemon:
         if self._index.is_lost:
             self.scan("more changed than could be followed, or other files count now")
 
-    def _reread(self, index: Index) -> None:
+    def _reread(self, index: TagIndex) -> None:
         """Reload the settings if they have changed."""
-        if (marks := configs.marks(self._store.root, trust.place())) == self._marks:
+        if (marks := settings_marks(self._store.root, trust_file())) == self._marks:
             return
         self._marks = marks
         self._reload()
@@ -267,7 +265,7 @@ class TagDaemon:
             if not has_changed:
                 self._touched[path].last = one.last
         if not self._touched and not self._scanning and self.on:
-            unrecorded.remember(self._store, self._known)
+            remember_tags(self._store, self._known)
         for task_id in dict.fromkeys(found.tasks):
             self._mail.post(Changed(task_id))
 
@@ -308,28 +306,32 @@ class TagDaemon:
         }
 
 
-def _read_all(store: Store, *, whole: bool) -> tuple[Index, list[str]]:
+def _read_all(store: Store, *, whole: bool) -> tuple[TagIndex, list[str]]:
     """The index; and, unless only changes count, files whose text may have been reverted meanwhile."""
-    from overhand.items import item
-    from overhand.items.index import Index  # a supervisor that watches no tags starts without it
+    from overhand.items import (
+        PastItems,
+        TagIndex,  # a supervisor that watches no tags starts without it
+    )
 
-    index = Index(store.root, (f"{store.root}/.overhand", configs.user_folder()))  # also watch settings and trust
+    index = TagIndex(store.root, (f"{store.root}/.overhand", user_folder()))  # also watch settings and trust
     index.begin()
-    past = item.Past(store)
+    past = PastItems(store)
     return index, [path for path in index.unrecorded() if past.names(path)] if whole else []
 
 
 def _look_at(store: Store, config: Config, ripe: dict[str, Touched]) -> Looked:
     """In a thread: process each file; busy files are read again later."""
-    from overhand.items import item, typed
+    from overhand.items import PastItems, handle_changed_file
 
     found = Looked({}, [], [])
-    waiting = set(unrecorded.waiting(store))
-    past, began = item.Past(store), machine.now()
+    waiting = set(unrecorded_tags(store))
+    past, began = PastItems(store), now_stamp()
     for path, one in ripe.items():
         try:
             if path:
-                found.tasks.extend(typed.heed(store, config, path, _BY, since=one.first, until=one.last, past=past))
+                found.tasks.extend(
+                    handle_changed_file(store, config, path, _BY, since=one.first, until=one.last, past=past)
+                )
             found.tasks.extend(_bring(store, (one.tasks if path else set(store.ids())).difference(found.tasks)))
         except Busy:
             found.again[path] = one
@@ -344,7 +346,7 @@ def _look_at(store: Store, config: Config, ripe: dict[str, Touched]) -> Looked:
         if task.queued and not task.runs:
             how = task.item.how if task.item else None
             found.notes.append(("queued", {"task": task_id, "path": path, "why": how}))
-    for key, facts in unrecorded.waiting(store).items():
+    for key, facts in unrecorded_tags(store).items():
         if key not in waiting:
             found.notes.append(("waits", {"item": key.rpartition("#")[0], "why": facts.get("why", "")}))
     return found
@@ -358,8 +360,8 @@ def _bring(store: Store, tasks: Iterable[str]) -> list[str]:
             task = store.task(task_id)
         except OverhandError:
             continue  # the id of a task that is not recorded here
-        if task.item is not None and (task.status is None or sync.owes(task)):
-            sync.show(store, _BY, task_id)
+        if task.item is not None and (task.status is None or is_tag_behind(task)):
+            sync_tag(store, _BY, task_id)
             brought.append(task_id)
     return brought
 

@@ -8,13 +8,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from overhand.errors import OverhandError, ToolMissing
-from overhand.system import machine
-from overhand.system.processes import outside_runs
+from overhand.system import epoch_of, outside_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from overhand.record.task import Task
+    from overhand.record import Task
 
 SESSION = "dispatch"
 _PATIENCE = 20
@@ -24,7 +23,7 @@ _TRIES = 5
 def name_of(task: Task) -> str:
     """`agent-{kind}-{epoch}`: the kind of work (else `task`) and when its last run, or the task, was made."""
     current = task.current_run or task.last_run
-    began = current.id.split("_")[1] if current else str(int(machine.epoch(task.created)))
+    began = current.id.split("_")[1] if current else str(int(epoch_of(task.created)))
     return f"agent-{task.kind or 'task'}-{began}"
 
 

@@ -9,7 +9,7 @@ import errno
 import os
 import time
 
-from overhand.system.files import is_there, names_in, random_text, remove
+from overhand.system.files import is_there, names_in, random_text, remove_file
 
 _SUFFIX = ".bell"
 
@@ -53,7 +53,7 @@ class Bell:
     def close(self) -> None:
         for fd, path in self._paths.items():
             os.close(fd)
-            remove(path)
+            remove_file(path)
         self._paths = {}
 
     def __enter__(self) -> Bell:
@@ -63,20 +63,20 @@ class Bell:
         self.close()
 
 
-def hung(folder: str, prefix: str = "") -> list[str]:
+def hung_bells(folder: str, prefix: str = "") -> list[str]:
     """The names of all bells in a folder that begin like this."""
     names = names_in(folder) if is_there(folder) else []  # mostly nothing waits
     return [name for name in names if name.endswith(_SUFFIX) and name.startswith(prefix)]
 
 
-def ring(folder: str, prefix: str = "") -> None:
+def ring_bells(folder: str, prefix: str = "") -> None:
     """Wake every process that waits at one of these bells."""
-    for name in hung(folder, prefix):
+    for name in hung_bells(folder, prefix):
         try:
             fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
             if error.errno == errno.ENXIO:
-                remove(f"{folder}/{name}")  # its reader is gone
+                remove_file(f"{folder}/{name}")  # its reader is gone
             continue
         try:
             os.write(fd, b"\n")

@@ -73,19 +73,21 @@ def hold_life(place: str) -> int:
 
     The file is locked before it gets its name: a process that tests the lock could otherwise block us.
     """
-    fd = take_life(f"{place}/life.new")
+    fd = take_life_lock(f"{place}/life.new")
     os.rename(f"{place}/life.new", f"{place}/life")
     return fd
 
 
-def take_life(path: str) -> int:
+def take_life_lock(path: str) -> int:
     """Take the lock of a file that no other process opens yet."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return fd
 
 
-def start(place: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: str = os.devnull) -> int:
+def start_detached(
+    place: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: str = os.devnull
+) -> int:
     """Start argv behind a shim in its own session; returns the shim's pid. Raises OSError if nothing was started."""
     life = hold_life(place)
     shim = [_SHELL, "-c", _SHIM, "overhand-shim", place, cwd, *argv]
@@ -129,7 +131,7 @@ def is_child(pid: int | None) -> bool:
         return pid in _children
 
 
-def reap() -> None:
+def reap_children() -> None:
     """Reap the shims that this process started and the orphans it inherited; its other children are left alone."""
     if not _has_zombie_child():
         return
@@ -171,7 +173,7 @@ def lives(place: str) -> bool:
     return lock.is_held(f"{place}/life")
 
 
-def probe(place: str) -> Probe:
+def probe_process(place: str) -> Probe:
     """Find out what became of it, in the one order that cannot start it twice; the caller holds the task's lock."""
     if (code := exit_code(place)) is not None:
         return Probe("ended", code)
@@ -206,7 +208,7 @@ def shim_pid(place: str, recorded: int | None = None) -> int | None:
     return pid if pid and processes.command_line_has(pid, place) else None
 
 
-def wait(place: str, shim: int | None, seconds: float) -> bool:
+def wait_for_exit(place: str, shim: int | None, seconds: float) -> bool:
     """Wait until `exit` is written or the run is dead; False on timeout."""
     deadline = time.monotonic() + seconds
     pause = 0.001
@@ -226,7 +228,7 @@ def wait(place: str, shim: int | None, seconds: float) -> bool:
             os.close(watched)
 
 
-def stop(place: str, marker: str, *, grace: float, spare: frozenset[int] = frozenset()) -> list[int]:
+def stop_detached(place: str, marker: str, *, grace: float, spare: frozenset[int] = frozenset()) -> list[int]:
     """End every member of a run: SIGTERM to the agent's group, SIGKILL to what is left, the shim last.
 
     Returns the pids that could not be ended (on Linux only processes stuck in the kernel).
@@ -241,11 +243,11 @@ def stop(place: str, marker: str, *, grace: float, spare: frozenset[int] = froze
             pass  # it has just ended
     else:
         for pid, started in found.items():
-            members.send(pid, started, signal.SIGTERM)
+            members.send_signal(pid, started, signal.SIGTERM)
     if found:
-        wait(place, None, grace)
+        wait_for_exit(place, None, grace)
     left = _kill_all(place, run)
-    reap()  # orphans of a killed shim are dead, but look alive while they are zombies
+    reap_children()  # orphans of a killed shim are dead, but look alive while they are zombies
     return left
 
 
@@ -262,7 +264,7 @@ def _kill_all(place: str, run: members.Members) -> list[int]:
             _end_shim(place)
             return []
         for pid, started in found.items():
-            members.send(pid, started, signal.SIGKILL)
+            members.send_signal(pid, started, signal.SIGKILL)
         time.sleep(0.05 if not found else 0.01)
     return sorted(found)
 
@@ -275,18 +277,18 @@ def _end_shim(place: str) -> None:
     while exit_code(place) is None and time.monotonic() < deadline and processes.start_time(shim) is not None:
         time.sleep(0.005)
     started = processes.start_time(shim)
-    members.send(shim, started, signal.SIGSTOP)  # so that it doesn't start another `sleep`
+    members.send_signal(shim, started, signal.SIGSTOP)  # so that it doesn't start another `sleep`
     pauses = members.pauses(shim)
-    members.send(shim, started, signal.SIGKILL)
+    members.send_signal(shim, started, signal.SIGKILL)
     for pid, began in pauses.items():
-        members.send(pid, began, signal.SIGKILL)
+        members.send_signal(pid, began, signal.SIGKILL)
     for pid in (shim, *pauses):
         deadline = time.monotonic() + 1.0
         while processes.start_time(pid) is not None and time.monotonic() <= deadline:
             time.sleep(0.01)
 
 
-def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset(), patience: float = 0.0) -> list[int]:
+def living_leftovers(place: str, marker: str, spare: frozenset[int] = frozenset(), patience: float = 0.0) -> list[int]:
     """Members that outlived their agent; the shim stays exactly as long as it has any.
 
     With `patience`, members that are about to end get that many seconds.

@@ -39,7 +39,7 @@ _PAUSE = 0.0005
 _PATIENCE = 10.0  # seconds to wait for our own processes
 
 
-def edit(path: str, change: Callable[[bytes], Patch | None], *, limit: int = MAX_DOCUMENT) -> bytes:
+def edit_file(path: str, change: Callable[[bytes], Patch | None], *, limit: int = MAX_DOCUMENT) -> bytes:
     """Apply the patch that `change` returns and return the file's bytes; a changed file is passed to `change` again."""
     folder = os.path.dirname(path)
     if os.path.islink(folder):
@@ -105,7 +105,7 @@ def _edit(path: str, change: Callable[[bytes], Patch | None], limit: int) -> byt
     )
 
 
-def together(raw: bytes, *patches: Patch | None) -> Patch | None:
+def merge_patches(raw: bytes, *patches: Patch | None) -> Patch | None:
     """Merge several patches of the same bytes into one, so that a file gets all of them or none."""
     wanted = sorted(one for one in patches if one is not None)
     if not wanted:
@@ -129,7 +129,7 @@ class _Unsure(Exception):
 
 def _once(path: str, change: Callable[[bytes], Patch | None], limit: int, *, patient: bool) -> bytes | None:
     """Try once; None if another process wrote, or is about to."""
-    is_unfinished = not patient and is_written(path)
+    is_unfinished = not patient and is_being_written(path)
     fd = _open(path, os.O_RDWR, limit)
     try:
         leased = _lease(fd, writing=True)
@@ -321,7 +321,7 @@ def _lease(fd: int, *, writing: bool) -> bool | None:
     return True
 
 
-def is_written(path: str) -> bool:
+def is_being_written(path: str) -> bool:
     """Whether a process has the file open for writing now: missing text may still be on its way."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -18,7 +18,7 @@ def write_file(path: str, data: bytes | str, *, mode: int = 0o644) -> None:
         _make(temporary, data, mode)
         os.rename(temporary, path)
     except OSError as error:
-        remove(temporary)
+        remove_file(temporary)
         raise storage_failed(error, f"Cannot write {os.path.basename(path)}") from error
 
 
@@ -61,7 +61,7 @@ def second_name(path: str, name: str) -> bool:
         return False
 
 
-def remove(path: str) -> None:
+def remove_file(path: str) -> None:
     """Remove a file, if it still exists."""
     try:
         os.unlink(path)

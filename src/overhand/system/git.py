@@ -9,7 +9,7 @@ from typing import NamedTuple
 _PATIENCE = 30  # seconds
 
 
-def repository(root: str) -> str | None:
+def repository_of(root: str) -> str | None:
     """The top of the git work tree around a folder, if there is one."""
     folder = root
     while not os.access(f"{folder}/.git", os.F_OK):  # a no costs less than an exception
@@ -28,9 +28,9 @@ class Tree(NamedTuple):
     gone: bool = False
 
 
-def worktrees(root: str) -> list[Tree]:
+def linked_worktrees(root: str) -> list[Tree]:
     """The repository's linked worktrees, without the main one; empty if git fails."""
-    listing = git(root, "worktree", "list", "--porcelain", "-z") if repository(root) else None
+    listing = run_git(root, "worktree", "list", "--porcelain", "-z") if repository_of(root) else None
     found = []
     for entry in (listing or "").split("\0\0")[1:]:
         facts = dict(line.partition(" ")[::2] for line in entry.split("\0") if line)
@@ -39,21 +39,21 @@ def worktrees(root: str) -> list[Tree]:
     return found
 
 
-def tag(root: str, name: str, message: str) -> str | None:
+def tag_commit(root: str, name: str, message: str) -> str | None:
     """Tag the current commit; None if git fails."""
     fallback = ("-c", "user.name=Overhand", "-c", "user.email=overhand@localhost")  # for a git without an identity
     for identity in ((), fallback):
-        if git(root, *identity, "-c", "tag.gpgSign=false", "tag", "-a", "-m", message, "--", name) is not None:
+        if run_git(root, *identity, "-c", "tag.gpgSign=false", "tag", "-a", "-m", message, "--", name) is not None:
             return name
     return None
 
 
 def is_untracked(root: str, path: str) -> bool:
     """Whether this is a git checkout that doesn't track the file."""
-    return git(root, "ls-files", "-z", "--", path) == ""
+    return run_git(root, "ls-files", "-z", "--", path) == ""
 
 
-def git(root: str, *args: str) -> str | None:
+def run_git(root: str, *args: str) -> str | None:
     """The output of a git command; None if it fails, is missing or takes too long."""
     try:
         done = subprocess.run(

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     Seen = TypeVar("Seen")
 
-CREATE, DELETE, MOVED_TO, MODIFY = 0x100, 0x200, 0x80, 0x2
-MOVED_FROM, ATTRIB = 0x40, 0x4
-NEWS = CREATE | DELETE | MOVED_TO
-FOLDER, ONLY_FOLDERS, NO_LINKS = 0x40000000, 0x1000000, 0x2000000
-IGNORED = 0x8000  # no longer watched
+IN_CREATE, IN_DELETE, IN_MOVED_TO, IN_MODIFY = 0x100, 0x200, 0x80, 0x2
+IN_MOVED_FROM, IN_ATTRIB = 0x40, 0x4
+NEWS = IN_CREATE | IN_DELETE | IN_MOVED_TO
+IN_ISDIR, IN_ONLYDIR, IN_DONT_FOLLOW = 0x40000000, 0x1000000, 0x2000000
+IN_IGNORED = 0x8000  # no longer watched
 _OVERFLOW = 0x4000
 _HEAD = struct.Struct("iIII")
 
@@ -52,7 +52,7 @@ class Inotify:
     def read(self) -> set[int] | None:
         """The watches with events; None if the kernel's queue overflowed and every watch must be checked."""
         events = self.events()
-        return None if events is None else {number for number, mask, _ in events if not mask & IGNORED}
+        return None if events is None else {number for number, mask, _ in events if not mask & IN_IGNORED}
 
     def events(self) -> list[tuple[int, int, bytes]] | None:
         """Every event in order: watch, mask and file name; None if the kernel's queue overflowed."""
@@ -80,7 +80,7 @@ class Inotify:
 _SLOWLY = 1.0  # seconds between polls: alone without inotify, as a safety net with it
 
 
-def until(
+def wait_for_file(
     path: str, look: Callable[[bytes], Seen | None], timeout: float | None, limit: int
 ) -> tuple[bytes, Seen] | None:
     """The file's bytes and the first non-None result of `look` for them; None on timeout."""
@@ -88,7 +88,7 @@ def until(
     if not os.path.isdir(folder):
         raise NotFound(f"There is no folder {folder}.", "Name a file in a folder that exists.")
     bell = Inotify()  # before the first read, so that no change in between is missed
-    watched = bell.add(folder, CREATE | MOVED_TO | MODIFY) is not None
+    watched = bell.add(folder, IN_CREATE | IN_MOVED_TO | IN_MODIFY) is not None
     waiting = select.poll()
     if watched:
         waiting.register(bell.fd, select.POLLIN)

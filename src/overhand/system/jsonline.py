@@ -36,7 +36,7 @@ def _scanner() -> Scan:
 _scan = _scanner()
 
 
-def loads(line: str) -> Any:
+def load_line(line: str) -> Any:
     """Parse one line; raises ValueError for anything that is not exactly one JSON value."""
     text = line.strip()
     try:
@@ -50,12 +50,12 @@ def loads(line: str) -> Any:
     return value
 
 
-def dumps(value: object) -> str:
+def dump_line(value: object) -> str:
     """One line without spaces."""
     return _encode(value)
 
 
-def shown(value: object) -> str:
+def dump_spaced(value: object) -> str:
     """One line as `json` writes it, with spaces."""
     return _encoder(", ", ": ")(value)
 

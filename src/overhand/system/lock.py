@@ -7,7 +7,7 @@ import time
 
 from overhand.errors import EXHAUSTED, Busy, storage_failed
 
-PATIENCE = 5.0  # seconds that a writer tries before it names the holder and gives up
+LOCK_PATIENCE = 5.0  # seconds that a writer tries before it names the holder and gives up
 
 
 class Lock:
@@ -16,7 +16,7 @@ class Lock:
     A file that is only a lock is signed with our pid, so that an error can name the holder.
     """
 
-    def __init__(self, path: str, what: str, patience: float = PATIENCE, *, signed: bool = True) -> None:
+    def __init__(self, path: str, what: str, patience: float = LOCK_PATIENCE, *, signed: bool = True) -> None:
         self.path, self.what, self.patience, self.signed = path, what, patience, signed
         self.fd, self.size = -1, 0  # the size at the time of locking
 
@@ -25,7 +25,7 @@ class Lock:
         pause = 0.0005
         while not self._try():
             if time.monotonic() >= deadline:
-                raise busy(self.path, self.what, signed=self.signed)
+                raise busy_error(self.path, self.what, signed=self.signed)
             time.sleep(pause)
             pause = min(pause * 2, 0.02)
         return self
@@ -97,7 +97,7 @@ def kernel_holder(path: str) -> int | None:
     return next((pid for pid in pids if pid > 0), None)
 
 
-def holder(path: str) -> int | None:
+def lock_holder(path: str) -> int | None:
     """The pid written into a lock file."""
     try:
         with open(path, "rb") as file:
@@ -115,9 +115,9 @@ def is_stopped(pid: int) -> bool:
         return False
 
 
-def busy(path: str, what: str, *, signed: bool = True) -> Busy:
+def busy_error(path: str, what: str, *, signed: bool = True) -> Busy:
     """The error that names the lock holder, and says whether that process is stopped."""
-    pid = kernel_holder(path) or (holder(path) if signed else None)
+    pid = kernel_holder(path) or (lock_holder(path) if signed else None)
     if pid is None:
         return Busy(f"{what} is held by another process.", "Try again in a moment.")
     if is_stopped(pid):

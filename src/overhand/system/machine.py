@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def now() -> str:
+def now_stamp() -> str:
     """UTC with milliseconds, as every event carries it."""
     seconds = time.time()
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03d}Z"
 
 
-def epoch(stamp: str | None) -> float:
+def epoch_of(stamp: str | None) -> float:
     """Seconds since 1970 of a stamp that `now` made; 0 for none."""
     if not stamp:
         return 0.0
@@ -44,7 +44,7 @@ def _text(path: str) -> str:
         return file.read().strip()
 
 
-def boot() -> str:
+def boot_id() -> str:
     """Changes with every boot; monotonic times are comparable only within one."""
     return _once("boot", lambda: _text("/proc/sys/kernel/random/boot_id")[:8]) or _once("boot time", _boot_time)
 
@@ -56,7 +56,7 @@ def _boot_time() -> str:
     return str(int(psutil.boot_time()))
 
 
-def machine() -> str:
+def machine_id() -> str:
     """The same on every boot of one machine, different on another."""
     return _once("machine", lambda: _text("/etc/machine-id")[:12]) or os.uname().nodename
 

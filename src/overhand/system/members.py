@@ -77,7 +77,7 @@ class SharedSight:
                 return self._sight
             self._begun += 1
         try:
-            sight = Sight(table(), self._marker)
+            sight = Sight(process_table(), self._marker)
         except BaseException:
             with self._changed:  # the waiting callers scan themselves
                 self._begun = self._done
@@ -107,7 +107,7 @@ def _shared_sight(name: str) -> SharedSight:
     return SharedSight(name)
 
 
-def table() -> dict[int, Process]:
+def process_table() -> dict[int, Process]:
     """Every process that is not a zombie."""
     if not LINUX:
         return _table_from_psutil()
@@ -149,7 +149,7 @@ def _held(pid: int) -> list[str]:
     return found
 
 
-def send(pid: int, started: float | None, number: signal.Signals) -> None:
+def send_signal(pid: int, started: float | None, number: signal.Signals) -> None:
     """Signal exactly this process: by pidfd, after comparing its start time."""
     if started is None:
         return

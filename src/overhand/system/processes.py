@@ -108,7 +108,7 @@ def pidfd(pid: int) -> int | None:
         return None
 
 
-def ancestors(pid: int) -> list[int]:
+def ancestors_of(pid: int) -> list[int]:
     """The process, its parent and so on up; the children of one that ends meanwhile have a new parent."""
     chain = [pid]
     while True:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
 
-def mask(text: str, env: Mapping[str, str] | None = None, also: Collection[str] = ()) -> str:
+def mask_secrets(text: str, env: Mapping[str, str] | None = None, also: Collection[str] = ()) -> str:
     """Replace the values of variables that have a secret-sounding name or are named in `also`."""
     for name, value in (os.environ if env is None else env).items():
         if len(value) >= 8 and value in text and (name in also or any(word in name.upper() for word in _SECRET_NAMES)):
@@ -19,7 +19,7 @@ def mask(text: str, env: Mapping[str, str] | None = None, also: Collection[str] 
     return text
 
 
-def address(url: object) -> str:
+def shown_address(url: object) -> str:
     """An http URL reduced to what may be shown, its scheme and host; any other value is returned unchanged."""
     scheme, found, rest = str(url).partition("://")
     if not found or scheme.lower() not in ("http", "https"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,11 +40,11 @@ class Countdown:
             self.point()
             return value
 
-        return wrapped
+        return wraps(call)(wrapped)
 
-    def everywhere(self, call: Callable[..., Any]) -> None:
-        """Wrap this function in every module of ours that imports it by name."""
-        wrapped, name = self.between(call), call.__name__
+    def everywhere(self, call: Callable[..., Any], wrap: Callable[..., Any] | None = None) -> None:
+        """Wrap this function, in kill points unless told otherwise, wherever a module of ours has it by name."""
+        wrapped, name = (wrap or self.between)(call), call.__name__
         for module in [one for key, one in sys.modules.items() if key.startswith("overhand.")]:
             if vars(module).get(name) is call:
                 setattr(module, name, wrapped)

@@ -7,7 +7,16 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from overhand.system import lock, members, processes
+from overhand.system import (
+    LINUX,
+    command_line_has,
+    environment_of,
+    is_held,
+    lock_holder,
+    process_table,
+    send_signal,
+    start_time,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,10 +26,10 @@ PATIENCE = 60.0
 
 def of_project(project: Path) -> dict[int, float]:
     """Living processes of this project: pid and start time."""
-    found = {pid for pid in pids() if processes.environment_of(pid, "OVERHAND_PROJECT") == str(project)}
+    found = {pid for pid in pids() if environment_of(pid, "OVERHAND_PROJECT") == str(project)}
     found |= supervisors(project) | _strays(project)
     found.discard(os.getpid())
-    return {pid: started for pid in found if (started := processes.start_time(pid)) is not None}
+    return {pid: started for pid in found if (started := start_time(pid)) is not None}
 
 
 def end_all(project: Path) -> None:
@@ -31,7 +40,7 @@ def end_all(project: Path) -> None:
         living = of_project(project)
         quiet = 0 if living else quiet + 1
         for pid, started in living.items():
-            members.send(pid, started, signal.SIGKILL)
+            send_signal(pid, started, signal.SIGKILL)
         if living and time.monotonic() > deadline:
             raise RuntimeError(f"These processes of {project} could not be ended: {sorted(living)}")
         time.sleep(0.01 if living else 0)
@@ -40,19 +49,19 @@ def end_all(project: Path) -> None:
 def supervisors(project: Path) -> set[int]:
     """The lock holder, and supervisors that are just starting and would take the lock next."""
     words = "overhand.supervisor", os.path.realpath(project)
-    starting = {pid for pid in pids() if all(processes.command_line_has(pid, word) for word in words)}
+    starting = {pid for pid in pids() if all(command_line_has(pid, word) for word in words)}
     return starting | _lock_holder(project)
 
 
 def pids() -> list[int]:
     """Every process, zombies included: a third of what the table of processes takes to read."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()] if processes.LINUX else [*members.table()]
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()] if LINUX else [*process_table()]
 
 
 def _lock_holder(project: Path) -> set[int]:
     """The holder of the supervisor's lock; its pid counts only while the lock is held."""
     path = str(project / ".agent-workspaces/.supervisor/lock")
-    pid = lock.holder(path) if lock.is_held(path) else None
+    pid = lock_holder(path) if is_held(path) else None
     return {pid} if pid else set()
 
 
@@ -63,7 +72,7 @@ def _strays(project: Path) -> set[int]:
         for path in project.glob(".agent-workspaces/*/pids")
         for word in path.read_text(encoding="ascii").split()
     }
-    return {pid for pid in noted if processes.command_line_has(pid, SLEEP[1])}
+    return {pid for pid in noted if command_line_has(pid, SLEEP[1])}
 
 
 KINDS = ("child", "grandchild", "double-fork", "setsid", "clean-env", "daemon")

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import files
-from overhand.policy import trust
-from overhand.supervisor.notify.channels import SCREEN
+from overhand.agents import runnable_files
+from overhand.policy import file_digests, mark_trusted
+from overhand.supervisor import SCREEN_SIGNS
 from overhand.testing import processes
 
 if TYPE_CHECKING:
@@ -97,14 +97,16 @@ class ProjectDir:
         self._changed = False
         if os.environ.get("XDG_CONFIG_HOME") == str(self.config_home):
             root = str(self.path)
-            trust.remember(root, trust.marks(root, files.runnable(root)))
+            mark_trusted(root, file_digests(root, runnable_files(root)))
         else:
             self.run("trust", "--yes", check=True)
 
     def environment(self) -> dict[str, str]:
         """The environment of a person in this project: not inside a run, with a private configuration, and with no
         screen on which notes of tests would appear."""
-        outside = {name: value for name, value in os.environ.items() if not name.startswith(("OVERHAND_", *SCREEN))}
+        outside = {
+            name: value for name, value in os.environ.items() if not name.startswith(("OVERHAND_", *SCREEN_SIGNS))
+        }
         return {**outside, "XDG_CONFIG_HOME": str(self.config_home)}
 
     def cleanup(self) -> None:

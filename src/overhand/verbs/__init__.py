@@ -1,173 +1,48 @@
-"""What a verb is; table.py lists them.
+"""One function per verb, over one table."""
 
-A verb's function takes a `Session` and the arguments by name and returns a `Reply`: the JSON object of the verb and
-the exit status. Text on a terminal is rendered from that object, so `--json` shows the same facts by construction.
-"""
-
-from __future__ import annotations
-
-import os
-
-from overhand.errors import NotFound
-from overhand.record.store import Store, find_root
+from overhand import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
-
-    from overhand.record.task import Task
-
-PATIENCE = 1.0  # seconds
-
-
-class Session:
-    """The project and the terminal of one call of a verb."""
-
-    def __init__(
-        self,
-        root: str,
-        via: str = "cli",
-        *,
-        interactive: bool = False,
-        tell: Callable[[str], None] | None = None,
-        progress: Callable[[str], None] | None = None,
-        confirm: Callable[[str], bool] | None = None,
-        read: Callable[[str], str | None] | None = None,
-    ) -> None:
-        self.root = root
-        self.store = Store(root)
-        self.via = via
-        self.interactive = interactive  # a person at a terminal: may be asked, and has seen what is shown
-        self.tell = tell or (lambda _text: None)  # a line that stays
-        self.progress = progress or (lambda _text: None)  # a line that the next one replaces
-        self.confirm = confirm  # asks a person yes or no; None without a terminal
-        self.read = read  # asks a person for a line; it returns None at the end of input
-        self.plain = False  # the output is only read: text is enough where an object for each line would be slow
-        self.draw: Callable[[dict[str, Any]], None] | None = None  # redraws a plan in place; None where that can't be
-        self.patience = PATIENCE  # left for a supervisor that is behind, until it is not
-        self.gone = -1  # a descriptor that becomes readable once the client is gone
-
-    def is_gone(self) -> bool:
-        """Whether the client no longer waits for the reply."""
-        import select
-
-        return self.gone >= 0 and bool(select.select([self.gone], [], [], 0)[0])
-
-    def hand_over(self, task_ids: list[str]) -> None:
-        """Let a supervisor run these tasks; say so if none can be started from here."""
-        from overhand.supervisor import client
-
-        if not client.hand_over(self.store, task_ids):
-            self.tell(
-                "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
-            )
-
-
-class Reply:
-    """What a verb returns: one object, or a stream of objects, and the exit status."""
-
-    def __init__(self, payload: dict[str, Any], code: int = 0, stream: Iterator[dict[str, Any]] | None = None) -> None:
-        self.payload, self.code, self.stream = payload, code, stream
-
-
-def about_task(verb: str, task: Task, *fields: str) -> dict[str, Any]:
-    """The first keys of a reply about a task."""
-    head = {"schema": f"overhand.{verb}/1", "task_id": task.id, "handle": task.handle}
-    return {**head, **{name: getattr(task, name) for name in fields}}
-
-
-class Arg:
-    """One argument: a word, an option with a value (`--agent NAME`), or a flag.
-
-    Without a name, a value is called like its choices or its word.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        help: str,
-        *,
-        value: str = "",
-        many: bool = False,
-        optional: bool = False,
-        short: str = "",
-        choices: tuple[str, ...] | str = (),
-        bare: str = "",
-    ) -> None:
-        self.name, _, named = name.partition(" ")
-        self.help, self.many = help, many
-        word = "" if name.startswith("-") else name
-        self.value = value or named or ("|".join(choices) if isinstance(choices, tuple) else "") or word
-        self.optional, self.short, self._choices = optional, short, choices
-        self.bare = bare  # the value of an option that no number follows
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The values it may have, if only some; a string names the function that returns them."""
-        return _imported(self._choices)() if isinstance(self._choices, str) else self._choices
-
-    @property
-    def key(self) -> str:
-        """The parameter it becomes."""
-        key = self.name.lstrip("-").replace("-", "_").lower()
-        return f"{key}_" if key == "from" else key  # a word that Python keeps for itself
-
-
-class Verb:
-    """A row of the table; without `call`, the verb is the function of its name in the module of its name."""
-
-    def __init__(
-        self,
-        name: str,
-        help: str,
-        call: str = "",
-        *,
-        words: tuple[Arg, ...] = (),
-        options: tuple[Arg, ...] = (),
-        about: str = "",
-        aliases: tuple[str, ...] = (),
-        project: bool = True,
-        person: bool = False,
-    ) -> None:
-        self.name, self.help = name, help
-        self.call = call or f"overhand.verbs.{name}:{name}"
-        self.words, self.options, self.about, self.aliases = words, options, about, aliases
-        self.project, self.person = project, person
-
-    def function(self) -> Callable[..., Reply]:
-        """Import the verb's function, now that it is needed."""
-        found: Callable[..., Reply] = _imported(self.call)
-        return found
-
-
-def _imported(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(__import__(module, fromlist=[name]), name)  # importlib is slow to import
-
-
-def is_file(text: str) -> bool:
-    """Whether a word means a file: it has a `/` or a suffix."""
-    return "/" in text or "." in text.strip(".")
-
-
-def open_session(
-    given: str | None,
-    via: str,
-    *,
-    interactive: bool,
-    tell: Callable[[str], None],
-    progress: Callable[[str], None],
-    confirm: Callable[[str], bool] | None,
-    read: Callable[[str], str | None] | None = None,
-) -> Session:
-    """The project of this call: the one named, the one of the run we are in, or the one around us."""
-    inside = os.environ.get("OVERHAND_PROJECT")
-    if given is None and inside and os.path.isdir(inside):
-        given = inside
-    try:
-        here = os.getcwd() if given is None else given
-    except FileNotFoundError:
-        raise NotFound("The folder you are in is gone.", "Go to an existing one.") from None
-    root = find_root(here, given=given)
-    return Session(root, via, interactive=interactive, tell=tell, progress=progress, confirm=confirm, read=read)
+    from overhand.verbs.agents import found_programs
+    from overhand.verbs.ask import give_answer, walk_questions
+    from overhand.verbs.control import may_run_task, run_again, stop_tasks
+    from overhand.verbs.delegate import delegate_task, draft_in_session, make_tasks, note_refusal
+    from overhand.verbs.finish_run import handoff_of_caller
+    from overhand.verbs.plan import PlanSource, check_source, plan_source, sound_plan
+    from overhand.verbs.plan_run import accept_plan, find_plan, may_run_plan, plan_dry_run, plan_receipt, plan_rows
+    from overhand.verbs.plan_run import submit_plan, wait_for_plan
+    from overhand.verbs.reconcile import refresh_task
+    from overhand.verbs.resume import may_resume, resume_from, resume_task
+    from overhand.verbs.send import send_message
+    from overhand.verbs.setup import first_use
+    from overhand.verbs.show import describe_task
+    from overhand.verbs.status import Headline
+    from overhand.verbs.table import ALIASES, GLOBAL_ARGS, GROUPS, VERBS, find_verb
+    from overhand.verbs.tasks import list_tasks
+    from overhand.verbs.verb import Arg, Reply, Session, Verb
+    from overhand.verbs.wait import wait_for_tasks
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "agents": "found_programs",
+            "ask": "give_answer walk_questions",
+            "control": "may_run_task run_again stop_tasks",
+            "delegate": "delegate_task draft_in_session make_tasks note_refusal",
+            "finish_run": "handoff_of_caller",
+            "plan": "PlanSource check_source plan_source sound_plan",
+            "plan_run": "accept_plan find_plan may_run_plan plan_dry_run plan_receipt plan_rows submit_plan "
+            "wait_for_plan",
+            "reconcile": "refresh_task",
+            "resume": "may_resume resume_from resume_task",
+            "send": "send_message",
+            "setup": "first_use",
+            "show": "describe_task",
+            "status": "Headline",
+            "table": "ALIASES GLOBAL_ARGS GROUPS VERBS find_verb",
+            "tasks": "list_tasks",
+            "verb": "Arg Reply Session Verb",
+            "wait": "wait_for_tasks",
+        },
+    )

@@ -6,15 +6,15 @@ import os
 import time
 
 from overhand.errors import BadInput, OverhandError, ToolMissing
-from overhand.verbs import Reply, Session
+from overhand.verbs.verb import Reply, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from overhand.agents import Agent
-    from overhand.drafts.build import Brief
-    from overhand.record.task import Task
+    from overhand.drafts import Brief
+    from overhand.record import Task
 
 TASK = "Say that you are there: change nothing, and return as you are told, with the summary «ok»."
 _PATIENCE = 180.0  # seconds that a trial may take
@@ -44,22 +44,21 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
     only = words[0] if words else None
     if example:
         return Reply({"schema": "overhand.agents/1", "text": example_file(only), "raw": True})
-    from overhand.agents import files, installable
-    from overhand.agents.programs import versions
-    from overhand.policy import config as configs
+    from overhand.agents import agent_files, find_agent, installable, program_versions
+    from overhand.policy import load_config
 
-    config = configs.load(session.root)
-    known = files.names(session.root)
+    config = load_config(session.root)
+    known = agent_files(session.root)
     if only == "test" and only not in known:
         raise BadInput("Test which agent?", "Name it: overhand agents test NAME")
     if only is not None and only not in known:
-        files.find(session.root, only, config)
+        find_agent(session.root, only, config)
     rows = _files(session, config, [only] if only else sorted(known))
     known_programs = installable()
     driver = next((row["driver"] for row in rows if row["driver"] in known_programs), only) if only else None
     shown = [driver] if driver in known_programs else [] if only else list(known_programs)
     programs = [_program(one) for one in shown]
-    found = versions([row["name"] for row in programs if row["path"]], session.progress)
+    found = program_versions([row["name"] for row in programs if row["path"]], session.progress)
     for row in programs:
         row["version"] = found.get(row["name"])
     payload: dict[str, Any] = {"schema": "overhand.agents/1", "agents": rows, "programs": programs}
@@ -69,18 +68,18 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
 
 
 def _files(session: Session, config: Any, names: list[str]) -> list[dict[str, Any]]:
-    from overhand.agents import files
-    from overhand.policy import trust
+    from overhand.agents import agent_files, load_agent, runnable_files
+    from overhand.policy import untrusted_files
 
-    known = files.names(session.root)
-    untrusted = set(trust.untrusted(session.root, files.runnable(session.root)))
+    known = agent_files(session.root)
+    untrusted = set(untrusted_files(session.root, runnable_files(session.root)))
     rows: list[dict[str, Any]] = []
     for name in (one for one in names if one in known):
         path = known[name]
         source = os.path.relpath(path, session.root) if path.startswith(session.root + os.sep) else path
         shown: dict[str, Any] = {"name": name, "source": source, "default": name == config.default_agent}
         try:
-            agent = files.load(session.root, name, path, config)
+            agent = load_agent(session.root, name, path, config)
             shown.update(
                 driver=agent.driver, description=agent.description, problem=None, warnings=list(agent.warnings)
             )
@@ -94,10 +93,10 @@ def _files(session: Session, config: Any, names: list[str]) -> list[dict[str, An
 
 def _program(name: str) -> dict[str, Any]:
     """One agent program: whether it is installed and logged in, and what to do next."""
-    from overhand.agents import find_driver, programs
+    from overhand.agents import find_driver, find_program
 
     driver = find_driver(name)
-    path = programs.find(driver.program)
+    path = find_program(driver.program)
     logged_in, rests_on, todo = None, "", f"install it: {driver.install}"
     if path is not None:
         logged_in, rests_on = driver.login.state() if driver.login else (None, "")
@@ -109,10 +108,10 @@ def _program(name: str) -> dict[str, Any]:
 
 def _default(session: Session, config: Any) -> dict[str, str] | None:
     """The agent of a task that names none, and why."""
-    from overhand.agents import files
+    from overhand.agents import choose_agent
 
     try:
-        name, why = files.choose(session.root, config)
+        name, why = choose_agent(session.root, config)
     except OverhandError:
         return None
     why = why or ("the settings say so" if config.default_agent else "its file is the only one")
@@ -149,11 +148,11 @@ def example_file(name: str | None) -> str:
 
 def trial(session: Session, name: str) -> Reply:
     """Give the agent one tiny task that only reads, and report the outcome."""
-    from overhand.agents import files
-    from overhand.drafts.build import Brief
-    from overhand.policy import config as configs
+    from overhand.agents import find_agent
+    from overhand.drafts import Brief
+    from overhand.policy import load_config
 
-    agent = files.find(session.root, name, configs.load(session.root))
+    agent = find_agent(session.root, name, load_config(session.root))
     shown: dict[str, Any] = {"schema": "overhand.agents/1", "test": name, "driver": agent.driver, "task_id": None}
     began = time.monotonic()
     try:
@@ -169,25 +168,25 @@ def trial(session: Session, name: str) -> Reply:
 
 def _try(session: Session, brief: Brief) -> Task:
     """The judged task; it is stopped when its provider is paused or the time is over."""
-    from overhand.agents import quota
-    from overhand.policy.caller import caller
-    from overhand.supervisor import client
-    from overhand.system.bell import deadline
+    from overhand.agents import pause_of
+    from overhand.policy import find_caller
+    from overhand.supervisor import hand_to_supervisor
+    from overhand.system import deadline
     from overhand.verbs.control import ask_to_stop
     from overhand.verbs.delegate import accept
-    from overhand.verbs.reconcile import refresh
+    from overhand.verbs.reconcile import refresh_task
     from overhand.verbs.show import lately
 
     task, agent, _ = accept(session, brief)
     task_id = task.id
-    client.hand_over(session.store, [task_id])
+    hand_to_supervisor(session.store, [task_id])
     until = deadline(_PATIENCE + 20)
     began = time.monotonic()
     with session.store.subscribe([task_id]) as bell:
-        while not (task := refresh(session, session.store.task(task_id))).is_idle:
-            if time.monotonic() >= until or (task.queued and quota.pause_of(session.store, agent.driver)):
-                ask_to_stop(session, caller(session.store), task_id, now=True)
-                client.hand_over(session.store, [task_id])
+        while not (task := refresh_task(session, session.store.task(task_id))).is_idle:
+            if time.monotonic() >= until or (task.queued and pause_of(session.store, agent.driver)):
+                ask_to_stop(session, find_caller(session.store), task_id, now=True)
+                hand_to_supervisor(session.store, [task_id])
                 break
             doing = lately(session, task)
             session.progress(f"{agent.name} is at work, {time.monotonic() - began:.0f}s · {doing or 'it begins'}")
@@ -197,17 +196,17 @@ def _try(session: Session, brief: Brief) -> Task:
 
 def _outcome(session: Session, agent: Agent, task: Task) -> tuple[str, str, str]:
     """A word for what happened, a sentence, and what to do next."""
-    from overhand.agents import find_driver, quota, sessions
+    from overhand.agents import describe_pause, find_driver, pause_of, stream_summary
     from overhand.verbs.tasks import read_result
 
     look = f"overhand show {task.handle}"
     if task.status == "completed":
         follow = f'overhand delegate "what to do" --agent {agent.name}'
         return "works", "It answered and returned as it was told.", follow
-    if pause := quota.pause_of(session.store, agent.driver):
-        return "limit reached", f"{quota.say(agent.driver, pause)}.", "It goes on by itself then."
+    if pause := pause_of(session.store, agent.driver):
+        return "limit reached", f"{describe_pause(agent.driver, pause)}.", "It goes on by itself then."
     run = task.last_run
-    heard = sessions.heard(session.store.run_folder(task.id, run.id), run.driver) if run else None
+    heard = stream_summary(session.store.run_folder(task.id, run.id), run.driver) if run else None
     why = heard.why if heard else ""
     if heard is not None and heard.end == "auth":
         login = find_driver(agent.driver).login

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents.alert import Alert
-from overhand.drafts import alerts
+from overhand.documents import Alert
+from overhand.drafts import FoundAlert, find_alerts, raise_alert, resolve_alert
 from overhand.errors import BadInput
-from overhand.policy import config as configs
-from overhand.policy.caller import caller, user
-from overhand.system.machine import now
-from overhand.verbs import Reply, Session
+from overhand.policy import find_caller, load_config, user_name
+from overhand.system import now_stamp
+from overhand.verbs.verb import Reply, Session
 
 if TYPE_CHECKING:
-    from overhand.drafts.alerts import Found
+    from overhand.drafts import FoundAlert
 
 
 def alert(
@@ -27,25 +26,25 @@ def alert(
     note: str | None = None,
     all: bool = False,
 ) -> Reply:
-    config = configs.load(session.root)
+    config = load_config(session.root)
     words = " ".join(" ".join(title or []).split())
     if do == "list":
-        found = [one for one in alerts.find(session.root, config) if all or one.alert.active]
+        found = [one for one in find_alerts(session.root, config) if all or one.alert.active]
         return Reply({"schema": "overhand.alert/1", "alerts": [_shown(one) for one in found], "all": all})
     if not words:
         raise BadInput("Which alert?", f"Say it: overhand alert {do} TITLE")
-    who = caller(session.store)
-    stamp = f"{now()} by {f'run {who.run} of {who.path[-1]}' if who.run else user()}"
+    who = find_caller(session.store)
+    stamp = f"{now_stamp()} by {f'run {who.run} of {who.path[-1]}' if who.run else user_name()}"
     if do == "resolve":
         stamp = f"{stamp}: {note}" if note else stamp
-        return Reply({"schema": "overhand.alert/1", **_shown(alerts.resolve(session.root, config, words, stamp))})
+        return Reply({"schema": "overhand.alert/1", **_shown(resolve_alert(session.root, config, words, stamp))})
     made = Alert(words, what or "", impact or "", duration or "", workaround or "", stamp)
-    path = alerts.raise_alert(session.root, config, made)
-    payload = _shown(alerts.Found(path, made))
+    path = raise_alert(session.root, config, made)
+    payload = _shown(FoundAlert(path, made))
     return Reply({"schema": "overhand.alert/1", **payload, "next": [f"overhand alert resolve {path}"]})
 
 
-def _shown(found: Found) -> dict[str, Any]:
+def _shown(found: FoundAlert) -> dict[str, Any]:
     one = found.alert
     return {
         "title": one.title,

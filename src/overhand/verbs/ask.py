@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from overhand.errors import BadInput, Busy, NotAllowed, NotFound, Refused, TimedOut
-from overhand.policy.caller import caller
-from overhand.questions import files, record, wait
-from overhand.system import lock
-from overhand.system.jsonline import loads
-from overhand.verbs import Reply, Session, about_task
+from overhand.policy import find_caller
+from overhand.questions import (
+    Asking,
+    WaitingMark,
+    answer_question,
+    ask_question,
+    choose_question,
+    full_answer,
+    full_question,
+    has_leftovers,
+    has_unread_files,
+    leave_waiting_mark,
+    let_leftovers_end,
+    recorded_answer,
+    take_in_files,
+    wait_for_answer,
+)
+from overhand.system import is_held, load_line
+from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import option_duration
 
 TYPE_CHECKING = False
@@ -15,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from overhand.policy.caller import Caller
-    from overhand.record.task import By, Question, Task
+    from overhand.policy import Caller
+    from overhand.record import By, Question, Task
 
 MAX_BLOCK = 100.0
 
@@ -31,7 +45,7 @@ def ask(
     timeout: str | None = None,
 ) -> Reply:
     """Ask from inside a run, and wait for the answer."""
-    who = caller(session.store)
+    who = find_caller(session.store)
     if who.is_person or who.task is None or who.run is None:
         raise BadInput(
             "`overhand ask` is for an agent inside its run; this is a shell.",
@@ -47,17 +61,17 @@ def ask(
     elif question is None:
         raise BadInput("Ask what?", 'For example: overhand ask "Which one?" --option a --option b')
     else:
-        asking = record.Asking(text=question, options=option or (), only=closed, step=step or "")
-        asked = record.ask(session.store, who.task, who.run, asking, who.by(session.via))
+        asking = Asking(text=question, options=option or (), only=closed, step=step or "")
+        asked = ask_question(session.store, who.task, who.run, asking, who.by(session.via))
     session.progress(f"Waiting for an answer to question {asked.seq} …")
-    with wait.WaitingMark(place, asked.seq):
-        answer = wait.wait_for_answer(session.store, who.task, asked, seconds, cancelled=session.gone)
-        if answer is None and files.has_unread(session.store, session.store.task(who.task)):
+    with WaitingMark(place, asked.seq):
+        answer = wait_for_answer(session.store, who.task, asked, seconds, cancelled=session.gone)
+        if answer is None and has_unread_files(session.store, session.store.task(who.task)):
             # written by hand while no supervisor ran
-            files.take_in(session.store, session.store.task(who.task), who.by(session.via))
-            answer = record.answer_of(session.store, who.task, asked.seq)
+            take_in_files(session.store, session.store.task(who.task), who.by(session.via))
+            answer = recorded_answer(session.store, who.task, asked.seq)
         if answer is None and not session.is_gone():  # a client that is gone does not wait
-            wait.leave_mark(place, asked.seq)
+            leave_waiting_mark(place, asked.seq)
     if answer is None:
         raise TimedOut(
             f"Question {asked.seq} is not answered yet; it stays open.",
@@ -70,10 +84,10 @@ def ask(
 
 def _max_block(place: str) -> float:
     """How long one call may block, as it was when the run began: shells of agents have limits of their own."""
-    from overhand.system.files import read_file
+    from overhand.system import read_file
 
     try:
-        return float(loads((read_file(f"{place}/spec.json") or b"").decode())["max_block"])
+        return float(load_line((read_file(f"{place}/spec.json") or b"").decode())["max_block"])
     except (ValueError, KeyError, TypeError):
         return MAX_BLOCK
 
@@ -81,35 +95,37 @@ def _max_block(place: str) -> float:
 def answer(session: Session, id: str | None = None, text: list[str] | None = None, no_resume: bool = False) -> Reply:
     """Answer a question, once; without words walk through everything that waits."""
     if id is None or not text:
-        return walk(session, id, resume=not no_resume)
+        return walk_questions(session, id, resume=not no_resume)
     task_id = session.store.resolve(id)
     seq, first = None, text[0]
     if len(text) > 1 and first.isascii() and first.isdigit() and session.store.task(task_id).question(int(first)):
         seq, text = int(first), text[1:]  # `SEQ TEXT`
-    return Reply(give(session, caller(session.store), task_id, seq, " ".join(text), resume=not no_resume))
+    return Reply(give_answer(session, find_caller(session.store), task_id, seq, " ".join(text), resume=not no_resume))
 
 
-def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str, *, resume: bool) -> dict[str, Any]:
+def give_answer(
+    session: Session, who: Caller, task_id: str, seq: int | None, text: str, *, resume: bool
+) -> dict[str, Any]:
     """Record one answer and see that the task continues."""
     task = session.store.task(task_id)
     _may_answer(session, who, task, seq)
     by = who.by(session.via)
-    if files.has_unread(session.store, task):
-        files.take_in(session.store, session.store.task(task_id), by)
+    if has_unread_files(session.store, task):
+        take_in_files(session.store, session.store.task(task_id), by)
     if resume and task.current_run is None:
-        record.let_end(session.store, task)
-    given = record.answer(session.store, task_id, text, by, seq=seq, resume=resume)
+        let_leftovers_end(session.store, task)
+    given = answer_question(session.store, task_id, text, by, seq=seq, resume=resume)
     question, task = given.question, given.task
-    if resume and not given.resumed and task.current_run is None and record.has_leftovers(session.store, task):
+    if resume and not given.resumed and task.current_run is None and has_leftovers(session.store, task):
         session.tell("Processes of its last run are still alive, so it does not go on by itself.")
         session.tell(f"End them, then let it go on: overhand stop {task.name}; overhand resume {task.name}")
-    if given.resumed or task.is_plan or not lock.is_held(f"{session.store.own}/lock"):
+    if given.resumed or task.is_plan or not is_held(f"{session.store.own}/lock"):
         _carry_on(session, task)
     return {
         **about_task("answer", task, "title"),
         "seq": question.seq,
         "question": question.text,
-        "answer": record.full_answer(session.store, task_id, question),
+        "answer": full_answer(session.store, task_id, question),
         "resumed": given.resumed,
         "run_state": task.run_state,
         "left": len(task.open_questions),
@@ -118,12 +134,12 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
 
 def _carry_on(session: Session, task: Task) -> None:
     """Have a supervisor start the next run, or watch a live one."""
-    from overhand.supervisor import client
+    from overhand.supervisor import hand_to_supervisor
     from overhand.verbs.reconcile import needs_supervisor
 
     if needs_supervisor(task):
         try:
-            client.hand_over(session.store, [task.id])
+            hand_to_supervisor(session.store, [task.id])
         except Refused as error:  # the answer is recorded anyway, and the next verb tries again
             session.tell(f"{error.message} {error.hint}")
 
@@ -148,25 +164,25 @@ def _may_answer(session: Session, who: Caller, task: Task, seq: int | None) -> N
     )
 
 
-def walk(session: Session, handle: str | None, *, resume: bool) -> Reply:
+def walk_questions(session: Session, handle: str | None, *, resume: bool) -> Reply:
     """On a terminal each question is asked in turn; elsewhere they are listed."""
     tasks = [session.store.task(session.store.resolve(handle))] if handle else session.store.tasks()
-    by = caller(session.store).by(session.via)
+    by = find_caller(session.store).by(session.via)
     open_tasks = [_with_files(session, s, by) for s in tasks if s.status not in ("completed", "cancelled", "rejected")]
     shown = [question_row(session, task, question) for task in open_tasks for question in task.open_questions]
     payload: dict[str, Any] = {"schema": "overhand.answer/1", "questions": shown, "answered": []}
     if not session.interactive or session.read is None or not shown:
         if handle is not None and not shown:
-            record.choose(session.store.task(session.store.resolve(handle)), None)
+            choose_question(session.store.task(session.store.resolve(handle)), None)
         return Reply(payload)
-    who = caller(session.store)
+    who = find_caller(session.store)
     for number, one in enumerate(shown, 1):
         text = _ask_person(session, session.read, one, f"{number} of {len(shown)}")
         if text is None:
             break
         if text:
             try:
-                payload["answered"].append(give(session, who, one["task_id"], one["seq"], text, resume=resume))
+                payload["answered"].append(give_answer(session, who, one["task_id"], one["seq"], text, resume=resume))
             except Refused as error:  # another process answered it first
                 session.tell(f"  {error.message}")
     done = {(one["task_id"], one["seq"]) for one in payload["answered"]}
@@ -177,7 +193,7 @@ def walk(session: Session, handle: str | None, *, resume: bool) -> Reply:
 def _with_files(session: Session, task: Task, by: By) -> Task:
     """The task with the files in its `ipc/` recorded; a busy one as it is recorded already."""
     try:
-        return files.take_in(session.store, task, by).task
+        return take_in_files(session.store, task, by).task
     except Busy as error:
         session.tell(error.message)
         return task
@@ -193,7 +209,7 @@ def question_row(session: Session, task: Task, question: Question) -> dict[str, 
         "title": task.title,
         "path": task.path,
         "seq": question.seq,
-        "question": record.full_text(session.store, task.id, question),
+        "question": full_question(session.store, task.id, question),
         "options": question.options,
         "closed": question.closed,
         "step": question.step,

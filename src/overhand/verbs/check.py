@@ -8,22 +8,27 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents.lint import kind_of, lint_document
-from overhand.documents.problems import by_line
-from overhand.documents.problems import strict as as_strict
-from overhand.documents.text import decode
+from overhand.documents import as_errors as as_strict
+from overhand.documents import by_line, decode_text, document_kind, lint_document
 from overhand.errors import BadInput, Refused
-from overhand.policy import caller, trust
-from overhand.policy import config as configs
-from overhand.policy.actor import Actor
-from overhand.record.events import Rechecked
-from overhand.system.files import MAX_PLAN, random_text, read_file, read_named, write_file
-from overhand.verbs import Reply, Session, about_task, is_file
+from overhand.policy import (
+    Actor,
+    Config,
+    find_caller,
+    load_config,
+    require_person,
+    require_seal,
+    require_trusted,
+    settings_files,
+)
+from overhand.record import Rechecked
+from overhand.system import MAX_PLAN, random_text, read_file, read_named, write_file
+from overhand.verbs.verb import Reply, Session, about_task, is_file
 
 if TYPE_CHECKING:
-    from overhand.documents.problems import Problem
-    from overhand.record.task import Task
-    from overhand.runs.judge import Fact
+    from overhand.documents import Problem
+    from overhand.record import Task
+    from overhand.runs import Fact
 
 
 def check(session: Session, file_or_id: str | None = None, stdin: bool = False, strict: bool = False) -> Reply:
@@ -50,20 +55,20 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Reply:
 
     called = os.path.basename(name) if name != "-" else ""
     if is_plan(called, raw):
-        from overhand.verbs.plan import Source, look_over, report
+        from overhand.verbs.plan import PlanSource, check_source, report
 
-        given = Source(name, "" if name == "-" else os.path.realpath(name), raw)
-        told, code = report(given, look_over(session, given, strict=strict))
+        given = PlanSource(name, "" if name == "-" else os.path.realpath(name), raw)
+        told, code = report(given, check_source(session, given, strict=strict))
         return Reply({**told, "schema": "overhand.check/1"}, code)
     kind, problems = lint_document(called, raw, exists=exists, size_of=size_of, strict=strict)
     if kind == "unknown" and (found := _control(session, raw, strict)) is not None:
         kind, problems = "control", found
     among_agents = os.path.basename(folder) == "agents" and called.endswith(".md")
     if kind == "agent" or (kind == "unknown" and among_agents):
-        from overhand.agents import files
+        from overhand.agents import read_agent
 
         agent = called.removesuffix(".md") if among_agents else ""  # there, the file's name is the agent's
-        _, problems = files.read(session.root, agent, raw, configs.load(session.root), agent)
+        _, problems = read_agent(session.root, agent, raw, load_config(session.root), agent)
         kind, problems = "agent", as_strict(problems) if strict else problems
     errors = sum(p.level == "error" for p in problems)
     payload = {
@@ -86,7 +91,7 @@ def is_plan(name: str, raw: bytes) -> bool:
     begin = raw[: 1 << 16].decode("utf-8", "replace")
     if not any(line.strip(' {"').startswith(_PLAN_KEYS) for line in begin.splitlines()):
         return False
-    return kind_of(name, begin) == "unknown"  # a handoff or a return may mention a plan
+    return document_kind(name, begin) == "unknown"  # a handoff or a return may mention a plan
 
 
 _PLAN_KEYS = tuple(
@@ -98,54 +103,52 @@ _PLAN_KEYS = tuple(
 
 def _control(session: Session, raw: bytes, strict: bool) -> list[Problem] | None:
     """The problems of a text with CONTROL lines; None if there are none in it."""
-    from overhand.agents.files import names
-    from overhand.documents import control
+    from overhand.agents import agent_files
+    from overhand.documents import is_control, lint_control
 
-    text, problems = decode(raw)
-    if not control.is_control(text):
+    text, problems = decode_text(raw)
+    if not is_control(text):
         return None
-    found = [*problems, *control.lint(text, strict=strict, agents=names(session.root))]
+    found = [*problems, *lint_control(text, strict=strict, agents=agent_files(session.root))]
     return by_line(as_strict(found) if strict else found)
 
 
 def _check_task(session: Session, task_id: str) -> Reply:
     """Run its checks again in the tree as it is now; the receipt keeps the newest result."""
-    from overhand.runs import promises
+    from overhand.runs import contract_in
 
     task = session.store.task(task_id)
-    caller.require_person(caller.caller(session.store), "Running checks")
+    require_person(find_caller(session.store), "Running checks")
     if task.status is None or task.judged_run is None:
         verb = "wait" if task.run_state else "run"
         raise Refused(f"Task {task.handle} has not been judged yet.", f"First: overhand {verb} {task.handle}")
-    config = configs.load(session.root)
+    config = load_config(session.root)
     known = {command for _, command in config.checks}
     if any(check.command in known for check in task.checks):
-        trust.require(session.root, configs.present(session.root))
-    trust.require_seal(task)
-    contract = promises.contract_in(session.store.folder(task.id)) if task.node else None
+        require_trusted(session.root, settings_files(session.root))
+    require_seal(task)
+    contract = contract_in(session.store.folder(task.id)) if task.node else None
     if not task.checks and contract is None:
         raise Refused(f"Task {task.handle} has no checks.", 'Give some when you delegate: --verify "pytest -q"')
     session.progress(f"Running its checks ({len(task.checks)}) …")
     return _recheck(session, task, config, contract)
 
 
-def _recheck(session: Session, task: Task, config: configs.Config, contract: dict[str, Any] | None) -> Reply:
-    from overhand.runs import promises
-    from overhand.runs.finish import checks_after
-    from overhand.runs.judge import verified as verified_by
-    from overhand.runs.result import checks_as_json
+def _recheck(session: Session, task: Task, config: Config, contract: dict[str, Any] | None) -> Reply:
+    from overhand.runs import check_promises, checks_after, checks_as_json, inputs_in, unverified_promises
+    from overhand.runs import verification as verified_by
     from overhand.verbs.tasks import read_result
 
-    actor = Actor(session.store, config, caller.caller(session.store).by(session.via))
+    actor = Actor(session.store, config, find_caller(session.store).by(session.via))
     place = session.store.run_folder(task.id, task.judged_run or "")
     facts = checks_after(actor, task, f"{place}/checks-{random_text(6)}")
     kept: tuple[Fact, ...] = ()
     unverified: tuple[str, ...] = ()
     result = read_result(session, task) if contract is not None else {}
     if contract is not None and result.get("claimed") == "completed":
-        inputs = promises.inputs_in(session.store.folder(task.id))
-        kept = promises.look(contract, result.get("data"), inputs, session.root)
-        unverified = promises.unverified(contract)
+        inputs = inputs_in(session.store.folder(task.id))
+        kept = check_promises(contract, result.get("data"), inputs, session.root)
+        unverified = unverified_promises(contract)
     checks = checks_as_json(facts, kept, session.root)
     verified = verified_by(facts, kept, unverified)
     _note(actor, task, verified, checks)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents.quick import count
+from overhand.documents import count_words
 from overhand.errors import BadInput, NotAllowed, NotFound, Refused, StaleRun
-from overhand.policy.caller import caller
-from overhand.runs import checkpoints
-from overhand.system import git
-from overhand.verbs import Reply, Session, about_task
+from overhand.policy import find_caller
+from overhand.runs import checkpoint_json, checkpoint_owner, checkpoint_text, create_checkpoint, find_checkpoint
+from overhand.system import tag_commit
+from overhand.verbs.verb import Reply, Session, about_task
 
 if TYPE_CHECKING:
-    from overhand.policy.caller import Caller
-    from overhand.record.task import Task
+    from overhand.policy import Caller
+    from overhand.record import Task
 
 
 def checkpoint(
@@ -25,7 +25,7 @@ def checkpoint(
     name: str | None = None,
     git_tag: bool = False,
 ) -> Reply:
-    who = caller(session.store)
+    who = find_caller(session.store)
     if do == "show":
         return Reply(_show(session, who, id))
     task = _task(session, who, id, do)
@@ -60,7 +60,7 @@ def _create(
             f"Run {who.run} no longer holds task {task_id}; it cannot save a point of it.",
             "Nothing more is to be done here: end.",
         )
-    made = checkpoints.create(
+    made = create_checkpoint(
         session.store,
         task_id,
         who.by(session.via),
@@ -70,11 +70,11 @@ def _create(
         handoff=handoff,
         name=name,
     )
-    text = checkpoints.text_of(session.store, task_id, made)
-    tag = git.tag(session.root, made, reason or made) if git_tag else None
+    text = checkpoint_text(session.store, task_id, made)
+    tag = tag_commit(session.root, made, reason or made) if git_tag else None
     if git_tag and tag is None:
         session.tell(f"No git tag was made: here is no commit, or there is a tag {made} already.")
-    words, tokens = count(text)
+    words, tokens = count_words(text)
     resume = [f"overhand resume {task.handle} --from {made}"] if task.runs and task.status != "completed" else []
     return {
         **about_task("checkpoint", task),
@@ -90,19 +90,19 @@ def _create(
 def _show(session: Session, who: Caller, name: str | None) -> dict[str, Any]:
     """A checkpoint by its id, or the latest of a task."""
     if name is not None and name.startswith("ckpt_"):
-        task_id = checkpoints.owner(session.store, name)
+        task_id = checkpoint_owner(session.store, name)
         if task_id is None:
             raise NotFound(f"There is no checkpoint {name} in this project.", "overhand checkpoint list ID")
         task = session.store.task(task_id)
-        found = checkpoints.find(task, name)
+        found = find_checkpoint(task, name)
     else:
         task = _task(session, who, None if name == "latest" else name, "show")
-        found = checkpoints.find(task, "latest")
-    text = checkpoints.text_of(session.store, task.id, found)
+        found = find_checkpoint(task, "latest")
+    text = checkpoint_text(session.store, task.id, found)
     return {
         **about_task("checkpoint", task),
         "checkpoint_id": found,
-        "document": checkpoints.json_of(session.store, task.id, found),
+        "document": checkpoint_json(session.store, task.id, found),
         "path": session.store.relative(f"{session.store.folder(task.id)}/checkpoints/{found}.md"),
         "text": text,
         "raw": True,

@@ -11,14 +11,14 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import all_drivers, lookup
-from overhand.documents import jsonc
+from overhand.documents import NotJson, drop_entry, put_entry, read_jsonc
 from overhand.errors import BadInput, Refused
-from overhand.policy.caller import caller, require_person
-from overhand.system.files import read_file, write_file
-from overhand.verbs import Reply, Session
+from overhand.policy import find_caller, require_person
+from overhand.system import read_file, write_file
+from overhand.verbs.verb import Reply, Session
 
 if TYPE_CHECKING:
-    from overhand.agents.driver import McpClient
+    from overhand.agents import McpClient
 
     Settings = dict[str, Any]
 
@@ -36,7 +36,7 @@ def connect(
     plugin: str | None = None,
 ) -> Reply:
     """Print what belongs where; write or remove it on request."""
-    require_person(caller(session.store), "Changing a client's configuration")
+    require_person(find_caller(session.store), "Changing a client's configuration")
     driver = lookup(client)
     if driver is None or driver.client is None:
         raise BadInput(f"CLIENT cannot be {client!r}.", f"One of: {', '.join(clients())}")
@@ -104,14 +104,14 @@ def _added(before: bytes | None, name: str, client: McpClient) -> bytes:
     found = _settings(text, client)
     if isinstance(servers := found.get(client.key), dict) and servers.get("overhand") == entry:
         return before or b""
-    return jsonc.put(text, (client.key, "overhand"), entry).encode()
+    return put_entry(text, (client.key, "overhand"), entry).encode()
 
 
 def _settings(text: str, client: McpClient) -> Settings:
     """What the file says, in the JSON that its client reads."""
-    found = jsonc.read(text) if client.comments or not text.strip() else json.loads(text)
+    found = read_jsonc(text) if client.comments or not text.strip() else json.loads(text)
     if not isinstance(found, dict):
-        raise jsonc.NotJson("it is not an object")
+        raise NotJson("it is not an object")
     return found
 
 
@@ -161,9 +161,9 @@ def _removed(before: bytes | None, name: str, client: McpClient, path: str) -> b
     if not isinstance(servers, dict) or "overhand" not in servers:
         return before
     was = None if kept is None else _settings(kept.decode(), client)
-    after = jsonc.drop(text, (key, "overhand"))
+    after = drop_entry(text, (key, "overhand"))
     if len(servers) == 1 and key not in (was or {}):
-        after = jsonc.drop(after, (key,))  # the key was ours as well
+        after = drop_entry(after, (key,))  # the key was ours as well
     if kept is not None and _settings(after, client) == was:
         return kept
     return after.encode() if kept is not None or after.strip() != "{}" else None

@@ -7,36 +7,39 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import files
-from overhand.drafts import guards
+from overhand.agents import agent_files, default_agent, find_agent
+from overhand.drafts import workspace_of
 from overhand.errors import BadInput, OverhandError, Refused, TimedOut
-from overhand.policy import caller, trust
-from overhand.policy import config as configs
-from overhand.record.events import ABSENT, Accepted, Judged, StopRequested
-from overhand.record.headline import headline
-from overhand.record.store import open_states
-from overhand.runs import checks, prepare, run
-from overhand.supervisor import client
-from overhand.system import detached, machine
-from overhand.system.bell import deadline
-from overhand.system.files import random_text
-from overhand.verbs import Reply, Session, about_task
-from overhand.verbs.reconcile import refresh
+from overhand.policy import (
+    Config,
+    config_of_task,
+    find_caller,
+    load_config,
+    require_person,
+    require_seal,
+    require_trusted,
+)
+from overhand.record import ABSENT, Accepted, Judged, StopRequested, headline_of, open_tasks
+from overhand.runs import RUN_MARKER, end_checks, living_members, read_task_handoff, same_pid_world
+from overhand.supervisor import hand_to_supervisor, running_supervisor
+from overhand.system import deadline, epoch_of, lives, random_text, stop_detached
+from overhand.verbs.reconcile import refresh_task
+from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import option_duration
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
-    from overhand.policy.caller import Caller
-    from overhand.record.task import Task
+    from overhand.policy import Caller
+    from overhand.record import Task
 
 
-def stop(session: Session, id: list[str] | None = None, all: bool = False, now: bool = False) -> Reply:
+def stop_tasks(session: Session, id: list[str] | None = None, all: bool = False, now: bool = False) -> Reply:
     """End tasks; returns when no process of their runs is left."""
     if not id and not all:
         raise BadInput("Stop what?", "Name a task: overhand stop 3, or all of them: overhand stop --all")
-    who = caller.caller(session.store)
+    who = find_caller(session.store)
     if all:
-        task_ids = [s.id for s in open_states(session.store.tasks())]
+        task_ids = [s.id for s in open_tasks(session.store.tasks())]
     else:
         task_ids = [session.store.resolve(handle) for handle in id or []]
     for task_id in task_ids if not who.is_person else []:
@@ -47,8 +50,8 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
     was = {task_id: ask_to_stop(session, who, task_id, now) for task_id in task_ids}
     asked = [task_id for task_id, what in was.items() if what == "asked"]
     if unbegun := [t for t, what in was.items() if what == "queued" and session.store.task(t).cause]:
-        client.hand_over(session.store, unbegun)  # the supervisor reports it to the run that delegated it
-    if asked and not client.hand_over(session.store, asked):
+        hand_to_supervisor(session.store, unbegun)  # the supervisor reports it to the run that delegated it
+    if asked and not hand_to_supervisor(session.store, asked):
         raise Refused(
             "The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox."
         )
@@ -56,11 +59,11 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
     _wait_until_ended(session, asked, grace + 30 + len(asked))
     for task_id in task_ids:
         if (task := session.store.task(task_id)).item:
-            refresh(session, task)  # its tag shows that it was stopped
+            refresh_task(session, task)  # its tag shows that it was stopped
     rows = []
     for task in map(session.store.task, task_ids):
         end = {"status": task.status, "cause": task.last_run.cause if task.last_run else None}
-        row = {"task_id": task.id, "handle": task.handle, "was": was[task.id], **end, "headline": headline(task)}
+        row = {"task_id": task.id, "handle": task.handle, "was": was[task.id], **end, "headline": headline_of(task)}
         rows.append(row)
     return Reply({"schema": "overhand.stop/1", "tasks": rows})
 
@@ -69,20 +72,20 @@ def _grace(session: Session, task_id: str) -> float:
     """How long its run may take to end by itself; broken settings must not prevent a stop."""
     settings = session.store.task(task_id).settings
     try:
-        return configs.of_task(session.root, configs.load(session.root), settings).stop_grace
+        return config_of_task(session.root, load_config(session.root), settings).stop_grace
     except BadInput:
-        return configs.Config().stop_grace
+        return Config().stop_grace
 
 
 def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
     """`asked`, or why there was nothing to ask."""
-    task = refresh(session, session.store.task(task_id))
+    task = refresh_task(session, session.store.task(task_id))
     with session.store.lock(task_id, who.by(session.via)) as locked:
         task = locked.task
         current = task.current_run
         if task.queued or (task.created and task.status is None and not task.runs):
             locked.append(Judged(run=None, status="cancelled", summary="Stopped before it began."), sync=True)
-            checks.end_all(session.store.folder(task_id))
+            end_checks(session.store.folder(task_id))
             return "queued"
         if current is None and (_awaited(task) or (task.status == "needs-input" and task.open_questions)):
             summary = f"Stopped while it waited for {'what it had delegated' if _awaited(task) else 'an answer'}."
@@ -93,7 +96,7 @@ def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
         locked.append(StopRequested(why="now" if now else "stopped"))
         being_checked = current.has_ended
     if being_checked:
-        checks.end_all(session.store.folder(task_id))
+        end_checks(session.store.folder(task_id))
     return "asked"
 
 
@@ -107,16 +110,16 @@ def _awaited(task: Task) -> list[str]:
 def _end_leftovers(session: Session, task: Task) -> str:
     """A finished task may have left processes behind; `stop` ends those as well."""
     spare = _supervisor(session)
-    left = run.living_members(session.store, task, spare)
+    left = living_members(session.store, task, spare)
     for run_id in left:
         place = session.store.run_folder(task.id, run_id)
-        detached.stop(place, f"{run.MARKER}={run_id}", grace=1.0, spare=spare)
+        stop_detached(place, f"{RUN_MARKER}={run_id}", grace=1.0, spare=spare)
     return "leftovers ended" if left else "nothing ran"
 
 
 def _supervisor(session: Session) -> frozenset[int]:
     """The supervisor may be a descendant of a run; it doesn't belong to it."""
-    pid = client.running(session.store)
+    pid = running_supervisor(session.store)
     return frozenset({pid} if pid else ())
 
 
@@ -124,7 +127,7 @@ def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> 
     until = deadline(seconds)
     left = task_ids
     with session.store.subscribe(task_ids) as bell:
-        while left := [t for t in left if refresh(session, session.store.task(t)).status is None]:
+        while left := [t for t in left if refresh_task(session, session.store.task(t)).status is None]:
             if time.monotonic() >= until:
                 raise TimedOut(f"Not ended yet: {', '.join(left)}.", "Look again: overhand list --live")
             some = ", ".join(left) if len(left) < 5 else f"{len(left)} tasks"
@@ -147,8 +150,8 @@ def run_again(
     from overhand.verbs.setup import ask_for_trust, first_use
 
     first_use(session)
-    who = caller.caller(session.store)
-    task_id = guards.workspace_of(id) if os.path.isdir(id) and os.sep in id else None
+    who = find_caller(session.store)
+    task_id = workspace_of(id) if os.path.isdir(id) and os.sep in id else None
     if task_id is None:
         task_id = session.store.resolve(id)
     elif os.path.realpath(id) != os.path.realpath(session.store.folder(task_id)):
@@ -157,16 +160,16 @@ def run_again(
             f"Name that project: overhand --project DIR run {task_id}",
         )
     ask_for_trust(session, who)
-    task = refresh(session, session.store.task(task_id))
+    task = refresh_task(session, session.store.task(task_id))
     if task.is_plan:
         return run_plan(session, who, task, {"why": "run again"}, agent, "run", wait=wait)
-    config = configs.of_task(session.root, configs.load(session.root), task.settings)
-    chosen = files.find(session.root, agent or _agent_of(session, task, config), config)
-    trust.require(session.root, chosen.trusted_with)
+    config = config_of_task(session.root, load_config(session.root), task.settings)
+    chosen = find_agent(session.root, agent or _agent_of(session, task, config), config)
+    require_trusted(session.root, chosen.trusted_with)
     if task.created is None:
         _record_folder(session, who, task, chosen, config)
     else:
-        trust.require_seal(task)
+        require_seal(task)
     return queue_again(session, who, task_id, Accepted(agent=chosen.name), "run", wait=wait)
 
 
@@ -174,18 +177,18 @@ def queue_again(session: Session, who: Caller, task_id: str, accepted: Accepted,
     """Queue a free task for its next run, which continues from an earlier one."""
     with session.store.lock(task_id, who.by(session.via)) as locked:
         if locked.task.item:
-            caller.require_person(who, "Starting an item")  # as for approving
-        may_run(session, locked.task)
+            require_person(who, "Starting an item")  # as for approving
+        may_run_task(session, locked.task)
         if locked.task.runs:
             how = accepted.resume or {}
             accepted = accepted.replace(resume={**how, "run": how.get("run", locked.task.runs[-1].id)})
         locked.append(accepted, sync=True)
         task = locked.task
-    client.hand_over(session.store, [task_id])
+    hand_to_supervisor(session.store, [task_id])
     if wait:
-        from overhand.verbs.wait import wait_for
+        from overhand.verbs.wait import wait_for_tasks
 
-        return wait_for(session, [task_id], None, verb=verb)
+        return wait_for_tasks(session, [task_id], None, verb=verb)
     follow = [f"overhand {name} {task.handle}" for name in ("wait", "show", "stop")]
     return Reply({**about_task(verb, task, "title", "agent"), "next": follow})
 
@@ -204,28 +207,28 @@ def run_plan(
     """The next run of a plan: verified nodes stay, the rest continues."""
     if agent is not None:
         raise BadInput("A plan has no agent of its own.", "Name the agents of its nodes in its file.")
-    trust.require_seal(task)
+    require_seal(task)
     accepted = Accepted(resume=how if task.runs else ABSENT, budget=ABSENT if budget is None else budget)
     return queue_again(session, who, task.id, accepted, verb, wait=wait)
 
 
-def _agent_of(session: Session, task: Task, config: configs.Config) -> str:
+def _agent_of(session: Session, task: Task, config: Config) -> str:
     """The recorded agent; for a hand-made folder the one its name begins with, else the default."""
     if task.created is not None:
         return task.agent
-    known = files.names(session.root)
+    known = agent_files(session.root)
     named = [name for name in known if task.id == name or task.id.startswith(f"{name}-")]
-    return max(named, key=len) if named else files.default(session.root, config)
+    return max(named, key=len) if named else default_agent(session.root, config)
 
 
-def _record_folder(session: Session, who: Caller, task: Task, agent: Agent, config: configs.Config) -> None:
+def _record_folder(session: Session, who: Caller, task: Task, agent: Agent, config: Config) -> None:
     """A hand-written folder becomes a recorded task, under the same guards as `delegate`."""
     import hashlib
 
-    from overhand.drafts.build import Brief, build
+    from overhand.drafts import Brief, build_draft
 
-    text, _ = prepare.read_handoff(session.store, task.id)
-    drafted = build(Brief(text=text, priority=None), agent, who, session.store, config).task.created
+    text, _ = read_task_handoff(session.store, task.id)
+    drafted = build_draft(Brief(text=text, priority=None), agent, who, session.store, config).task.created
     created: dict[str, Any] = {
         "title": drafted["title"],
         "agent": agent.name,
@@ -240,7 +243,7 @@ def _record_folder(session: Session, who: Caller, task: Task, agent: Agent, conf
     session.store.adopt_folder(task.id, created, who.by(session.via))
 
 
-def may_run(session: Session, task: Task, *, again: bool = False) -> None:
+def may_run_task(session: Session, task: Task, *, again: bool = False) -> None:
     """Refuse a task that a run holds, one with living leftovers, and a completed one unless `again`."""
     handle = task.handle
     if task.queued:
@@ -258,24 +261,24 @@ def may_run(session: Session, task: Task, *, again: bool = False) -> None:
         _require_item(session, task)
     if task.status == "completed" and not again:
         raise Refused(f"Task {handle} is completed.", f"Tell it what is still to do: overhand send {handle} TEXT")
-    for run_id in run.living_members(session.store, task, _supervisor(session)):
+    for run_id in living_members(session.store, task, _supervisor(session)):
         raise Refused(f"Processes of run {run_id} are still alive.", f"End them first: overhand stop {handle}")
 
 
 def _require_item(session: Session, task: Task) -> None:
     """Refuse an item that was dismissed, or that belongs to another task now."""
-    from overhand.items import item, sync
+    from overhand.items import DISMISSED, items_in_file, record_of_item, wanted_stage
 
     handle, path = task.handle, task.tag.path if task.tag else ""
-    if sync.wanted(task) == sync.GONE:
+    if wanted_stage(task) == DISMISSED:
         raise Refused(
             f"The item of task {handle} was dismissed.",
             f"If it is wanted after all, note it again: overhand tag add {path} '#needs-{task.kind}'",
         )
-    there = [place for place in item.look(session.root, path) if place.kind == task.kind] if path else []
+    there = [place for place in items_in_file(session.root, path) if place.kind == task.kind] if path else []
     if any(place.task == task.id for place in there):
         return
-    for now in (item.record(session.store, place) for place in there):
+    for now in (record_of_item(session.store, place) for place in there):
         if now is not None and now.tag and now.tag.path == path:
             raise Refused(
                 f"The item of task {handle} is task {now.handle}'s now.",
@@ -285,7 +288,7 @@ def _require_item(session: Session, task: Task) -> None:
 
 def clean(session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False) -> Reply:
     """Remove tasks that ended long ago and that a person has seen."""
-    caller.require_person(caller.caller(session.store), "Cleaning")
+    require_person(find_caller(session.store), "Cleaning")
     before = time.time() - option_duration("--older", older or "7d", "Write it as 7d or 12h.")
     found, kept = [], 0
     states = list(session.store.tasks())
@@ -294,8 +297,8 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
     alive = {above[s.id].id for s in states if not _is_over(session, s)}
     for task in states:
         whole = above[task.id]
-        long_ago = machine.epoch(whole.judged) <= before
-        if whole.id not in alive and long_ago and headline(whole) not in ("ready", "needs you"):
+        long_ago = epoch_of(whole.judged) <= before
+        if whole.id not in alive and long_ago and headline_of(whole) not in ("ready", "needs you"):
             found.append(task)
         elif task.status is not None:
             kept += 1
@@ -315,10 +318,10 @@ def _is_over(session: Session, task: Task) -> bool:
     if task.status is None or task.current_run:
         return False
     for one in task.runs:
-        if detached.lives(session.store.run_folder(task.id, one.id)):
-            if one.attached or not run.same_pid_world(one):
+        if lives(session.store.run_folder(task.id, one.id)):
+            if one.attached or not same_pid_world(one):
                 return False
-            if one.id in run.living_members(session.store, task, _supervisor(session)):
+            if one.id in living_members(session.store, task, _supervisor(session)):
                 return False
     return True
 

@@ -12,12 +12,20 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput, Refused
-from overhand.policy import caller
-from overhand.supervisor import client, switch
-from overhand.system import machine
-from overhand.system.inotify import CREATE, MODIFY, MOVED_TO, Inotify
-from overhand.verbs import Reply, Session
+from overhand.policy import find_caller, require_person
+from overhand.supervisor import (
+    ask_supervisor,
+    daemon_log,
+    daemon_state,
+    hand_to_supervisor,
+    running_supervisor,
+    turn_daemon_off,
+    turn_daemon_on,
+    wake_supervisor,
+)
+from overhand.system import IN_CREATE, IN_MODIFY, IN_MOVED_TO, Inotify, now_stamp
 from overhand.verbs.log import Tail
+from overhand.verbs.verb import Reply, Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +49,7 @@ def daemon(session: Session, do: str = "", follow: bool = False, print: bool = F
         return Reply({"schema": SCHEMA}, stream=_read_log(session, follow=follow))
     if do == "install":
         return _install(session, print)
-    caller.require_person(caller.caller(session.store), "Switching the daemon")
+    require_person(find_caller(session.store), "Switching the daemon")
     if do == "stop":
         return _stop(session)
     from overhand.verbs.setup import first_use
@@ -53,8 +61,8 @@ def daemon(session: Session, do: str = "", follow: bool = False, print: bool = F
 def status(session: Session) -> Row:
     """The switch, and what the supervisor answers."""
     store = session.store
-    wanted = switch.state(store) if store.exists() else None
-    answer = client.ask(store, {"ask": "daemon"}) if store.exists() else None
+    wanted = daemon_state(store) if store.exists() else None
+    answer = ask_supervisor(store, {"ask": "daemon"}) if store.exists() else None
     known: Row = json.loads(answer) if answer is not None else {}
     running = bool(known.get("watches"))
     queued, at_work = known.get("queue", []), known.get("running", [])
@@ -72,17 +80,17 @@ def status(session: Session) -> Row:
         "queue": queued,
         "at_work": at_work,
         "tasks": [{"task_id": task.id, "handle": task.handle, "title": task.title} for task in tasks],
-        "log": store.relative(switch.log_place(store)),
+        "log": store.relative(daemon_log(store)),
         "next": ["overhand daemon log -f"] if running else ["overhand daemon start"],
     }
 
 
 def _start(session: Session) -> Reply:
     store = session.store
-    before = switch.state(store)
+    before = daemon_state(store)
     was_on = before is not None and not before.get("pid")
     if not was_on:
-        switch.turn_on(store)
+        turn_daemon_on(store)
     _call(session)
     deadline = time.monotonic() + _PATIENCE
     while not (now := status(session))["scanned"] and time.monotonic() < deadline - (_PATIENCE - 2) * now["running"]:
@@ -95,17 +103,17 @@ def _start(session: Session) -> Reply:
 def _stop(session: Session) -> Reply:
     """Nothing is killed: agents keep working, and approved tasks are still started."""
     store = session.store
-    was_on = switch.turn_off(store) if store.exists() else False
+    was_on = turn_daemon_off(store) if store.exists() else False
     if store.exists():
-        client.wake(store, [])
+        wake_supervisor(store, [])
     deadline = time.monotonic() + _PATIENCE
     while (now := status(session))["running"] and not now["switched"] and time.monotonic() < deadline:
-        client.wake(store, [])  # the supervisor drops slow clients; retry
+        wake_supervisor(store, [])  # the supervisor drops slow clients; retry
     return Reply({"schema": SCHEMA, "do": "stop", "was_on": was_on, **now})
 
 
 def _call(session: Session) -> None:
-    if not client.hand_over(session.store, []):
+    if not hand_to_supervisor(session.store, []):
         raise Refused(
             "No supervisor may be started from inside this sandbox: live runs are outside of it.",
             "Type the same outside.",
@@ -113,7 +121,7 @@ def _call(session: Session) -> None:
 
 
 def _read_log(session: Session, *, follow: bool) -> Iterator[Row]:
-    place = switch.log_place(session.store)
+    place = daemon_log(session.store)
     if not follow:
         yield from _lines(Tail(f"{place}.1", "", ""))
     tail = Tail(place, "", "")
@@ -139,7 +147,7 @@ def _lines(tail: Tail) -> Iterator[Row]:
 def _news(session: Session) -> Iterator[None]:
     """Yields when something may have been written, and every few seconds."""
     bell = Inotify()
-    bell.add(session.store.own, CREATE | MODIFY | MOVED_TO)
+    bell.add(session.store.own, IN_CREATE | IN_MODIFY | IN_MOVED_TO)
     try:
         while True:
             yield
@@ -155,29 +163,29 @@ def _news(session: Session) -> Iterator[None]:
 def _watch(session: Session) -> Iterator[Row]:
     """Watch tags for as long as this process lives, and show the log; a supervisor that died is replaced."""
     store = session.store
-    ours = switch.state(store) is None
-    tail = Tail(switch.log_place(store), "", "")
+    ours = daemon_state(store) is None
+    tail = Tail(daemon_log(store), "", "")
     tail.place = os.path.getsize(tail.path) if os.path.exists(tail.path) else 0
     handler = signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends it like Ctrl-C does
     try:
         if ours:
-            switch.turn_on(store, os.getpid())
+            turn_daemon_on(store, os.getpid())
         began = time.monotonic() - _LOOK_EVERY
         why = "Ctrl-C ends it; agents at work go on" if ours else "it was on already; Ctrl-C ends only this look at it"
-        yield {"t": machine.now(), "what": "watching", "root": session.root, "why": why}
+        yield {"t": now_stamp(), "what": "watching", "root": session.root, "why": why}
         for _ in _news(session):
             if time.monotonic() - began >= _LOOK_EVERY:
                 began = time.monotonic()
-                if client.running(store) is None or not status(session)["running"]:
+                if running_supervisor(store) is None or not status(session)["running"]:
                     _call(session)
-                if switch.state(store) is None:
-                    yield {"t": machine.now(), "what": "off", "why": "somebody typed: overhand daemon stop"}
+                if daemon_state(store) is None:
+                    yield {"t": now_stamp(), "what": "off", "why": "somebody typed: overhand daemon stop"}
                     return
             yield from _lines(tail)
     finally:
-        if ours and (switch.state(store) or {}).get("pid") == os.getpid():  # else it was switched on permanently
-            switch.turn_off(store)
-            client.wake(store, [])
+        if ours and (daemon_state(store) or {}).get("pid") == os.getpid():  # else it was switched on permanently
+            turn_daemon_off(store)
+            wake_supervisor(store, [])
         signal.signal(signal.SIGTERM, handler)
 
 

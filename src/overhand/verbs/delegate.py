@@ -6,36 +6,41 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, files, find_driver, permissions, programs, quota
-from overhand.drafts.build import Brief, Draft, build
-from overhand.drafts.handoff import nothing_to_do
-from overhand.drafts.words import from_words, only_from_people, session_owner
+from overhand.agents import (
+    Agent,
+    asks_permission,
+    check_programs,
+    choose_agent,
+    describe_level,
+    find_agent,
+    find_driver,
+    stand_in_problem,
+)
+from overhand.drafts import Brief, Draft, brief_from_words, build_draft, nothing_to_do, only_from_people, session_owner
 from overhand.errors import BadInput, OverhandError, Refused
-from overhand.policy import caller, trust
-from overhand.policy import config as configs
-from overhand.record.events import ChildRefused
-from overhand.system import lock
-from overhand.verbs import Reply, Session, about_task
+from overhand.policy import find_caller, load_config, require_trusted
+from overhand.record import ChildRefused
+from overhand.system import Lock
 from overhand.verbs.setup import ask_for_trust
+from overhand.verbs.verb import Reply, Session, about_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from overhand.policy.caller import Caller
-    from overhand.policy.config import Config
-    from overhand.record.task import By, Task
+    from overhand.policy import Caller, Config
+    from overhand.record import By, Task
 
 
-def delegate(session: Session, /, **given: Any) -> Reply:
+def delegate_task(session: Session, /, **given: Any) -> Reply:
     """Accept a task; a supervisor runs it."""
-    brief = from_words(given)
+    brief = brief_from_words(given)
     task, agent, draft = accept(session, brief)
     if not brief.no_start:
         session.hand_over([task.id])
     if brief.wait and not brief.no_start:
-        from overhand.verbs.wait import wait_for
+        from overhand.verbs.wait import wait_for_tasks
 
-        return wait_for(session, [task.id], None, verb="delegate")
+        return wait_for_tasks(session, [task.id], None, verb="delegate")
     receipt = _receipt(session, task, agent, draft, prepared=brief.no_start)
     if agent.real and not brief.no_start:
         from overhand.verbs.tasks import waits
@@ -51,16 +56,16 @@ def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft]:
     if not brief.title.strip() and brief.handoff is None:
         raise nothing_to_do()
     first_use(session)
-    who = caller.caller(session.store)
+    who = find_caller(session.store)
     try:
         only_from_people(who, brief)
         ask_for_trust(session, who)
-        config = configs.load(session.root, dict(brief.settings))
+        config = load_config(session.root, dict(brief.settings))
         agent = _agent(session, brief, config)
-        draft = draft_of(session, brief, agent, who, config)
+        draft = draft_in_session(session, brief, agent, who, config)
         if who.is_person or not agent.real:  # an agent's shell may have a PATH of its own; the supervisor's counts
-            programs.check(agent, session.root)
-        (task,) = make(session, [draft], who.by(session.via), start=not brief.no_start)
+            check_programs(agent, session.root)
+        (task,) = make_tasks(session, [draft], who.by(session.via), start=not brief.no_start)
     except Refused as error:
         note_refusal(session, who, brief.title, brief.agent, error)
         raise
@@ -71,35 +76,37 @@ def _agent(session: Session, brief: Brief, config: Config) -> Agent:
     """The agent that was named, the one whose session is to be continued, or the default."""
     owner = session_owner(brief.session)
     named = brief.agent or owner
-    name, why = (named, "") if named else files.choose(session.root, config)
+    name, why = (named, "") if named else choose_agent(session.root, config)
     if why:
         session.tell(f"No agent was named; {name} is taken: {why}.")
-    agent = files.find(session.root, name, config)
+    agent = find_agent(session.root, name, config)
     if owner and agent.driver != owner:
         raise BadInput(
             f"A session of {owner} cannot be continued by {agent.name}, which runs on {agent.driver}.",
             f"Leave --agent out, or name an agent whose driver is {owner}.",
         )
-    trust.require(session.root, agent.trusted_with)
+    require_trusted(session.root, agent.trusted_with)
     for warning in agent.warnings:
         session.tell(f"{agent.source}: {warning}")
-    if agent.real and (wrong := quota.no_stand_in(session.root, agent, config)):
+    if agent.real and (wrong := stand_in_problem(session.root, agent, config)):
         session.tell(wrong)
     return agent
 
 
-def draft_of(session: Session, brief: Brief, agent: Agent, who: Caller, config: Config) -> Draft:
+def draft_in_session(session: Session, brief: Brief, agent: Agent, who: Caller, config: Config) -> Draft:
     """The task as it would be made, if no guard refuses it."""
     cause = _control_line(session, who)
     who.live = who.live or cause is not None  # it asked while it lived
     brief = brief.replace(cause=cause) if cause else brief
-    draft = build(brief, agent, who, session.store, config, (lambda text: _edit(text, session)) if brief.edit else None)
+    draft = build_draft(
+        brief, agent, who, session.store, config, (lambda text: _edit(text, session)) if brief.edit else None
+    )
     for note in draft.notes:
         session.tell(note)
     return draft
 
 
-def make(session: Session, drafts: Sequence[Draft], by: By, *, start: bool, sync: bool = True) -> list[Task]:
+def make_tasks(session: Session, drafts: Sequence[Draft], by: By, *, start: bool, sync: bool = True) -> list[Task]:
     """Make the folders and first events of drafted tasks."""
     new = [draft.task for draft in drafts]
     with _only_once(session, drafts) as known:
@@ -113,10 +120,10 @@ def _only_once(session: Session, drafts: Sequence[Draft]) -> Iterator[Task | Non
     if cause is None:
         yield None
         return
-    from overhand.runs.control import child_of
+    from overhand.runs import child_of_control
 
-    with lock.Lock(f"{session.store.own}/control.lock", "The lock of delegations by CONTROL lines"):
-        yield child_of(session.store, cause)
+    with Lock(f"{session.store.own}/control.lock", "The lock of delegations by CONTROL lines"):
+        yield child_of_control(session.store, cause)
 
 
 def _control_line(session: Session, who: Caller) -> str | None:
@@ -125,9 +132,9 @@ def _control_line(session: Session, who: Caller) -> str | None:
     run_id, _, place = cause.partition("/stdout@")
     if who.task is None or who.run is None or run_id != who.run or not (place.isascii() and place.isdigit()):
         return None
-    from overhand.runs.control import has_printed
+    from overhand.runs import has_printed_delegation
 
-    return cause if len(place) < 16 and has_printed(session.store, who.task, who.run, int(place)) else None
+    return cause if len(place) < 16 and has_printed_delegation(session.store, who.task, who.run, int(place)) else None
 
 
 def _edit(text: str, session: Session) -> str:
@@ -136,8 +143,8 @@ def _edit(text: str, session: Session) -> str:
     import subprocess
     import tempfile
 
-    from overhand.documents.text import decode
-    from overhand.system.files import read_file, write_file
+    from overhand.documents import decode_text
+    from overhand.system import read_file, write_file
 
     if not session.interactive:
         raise BadInput("--edit needs a terminal.", "Write the HANDOFF to a file and use --handoff FILE.")
@@ -151,7 +158,7 @@ def _edit(text: str, session: Session) -> str:
             raise BadInput(
                 f"The editor {editor[0]} did not work: {error}.", "Set EDITOR, or use --handoff FILE."
             ) from None
-        return decode(read_file(path) or b"")[0]
+        return decode_text(read_file(path) or b"")[0]
 
 
 def note_refusal(session: Session, who: Caller, title: str, agent: str | None, error: Refused) -> None:
@@ -179,7 +186,7 @@ def _receipt(session: Session, task: Task, agent: Agent, draft: Draft, *, prepar
         "level": task.level,
     }
     if agent.real:
-        may, unheld = permissions.said(task.level, asks=programs.asks(agent)), find_driver(agent.driver).unheld
+        may, unheld = describe_level(task.level, asks=asks_permission(agent)), find_driver(agent.driver).unheld
         receipt["may"] = f"{may}. {unheld}" if task.level == "read" and unheld else may
     return {
         **receipt,

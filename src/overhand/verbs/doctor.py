@@ -8,26 +8,23 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import files, installable, lookup, programs
-from overhand.documents import request, tags
-from overhand.documents.text import decode
+from overhand.agents import agent_files, find_program, installable, load_agent, lookup, runnable_files
+from overhand.documents import decode_text, kind_of_tag, parse_request
 from overhand.errors import Busy, OverhandError, Refused
-from overhand.items import find, sync
-from overhand.policy import caller, trust
-from overhand.policy import config as configs
-from overhand.runs import run
-from overhand.supervisor import client
-from overhand.system import git, lock, machine
-from overhand.system.files import read_file, write_file
-from overhand.verbs import Reply, Session
-from overhand.verbs.reconcile import looks_dead, needs_supervisor, refresh
+from overhand.items import is_tag_behind, search_tags, sync_tag
+from overhand.policy import Config, find_caller, load_config, require_person, untrusted_files
+from overhand.runs import living_members
+from overhand.supervisor import hand_to_supervisor, running_supervisor
+from overhand.system import epoch_of, is_stopped, linked_worktrees, machine_id, read_file, write_file
+from overhand.verbs.reconcile import looks_dead, needs_supervisor, refresh_task
+from overhand.verbs.verb import Reply, Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.documents.tags import Tag
-    from overhand.policy.config import Config
-    from overhand.record.task import Task
+    from overhand.documents import Tag
+    from overhand.policy import Config
+    from overhand.record import Task
 
 _PATIENCE = 20.0  # seconds
 
@@ -35,7 +32,7 @@ _PATIENCE = 20.0  # seconds
 def doctor(session: Session, fix: bool = False) -> Reply:
     """Look at everything; with `fix`, offer repairs that lose nothing."""
     if fix:
-        caller.require_person(caller.caller(session.store), "Mending a project")
+        require_person(find_caller(session.store), "Mending a project")
         if session.confirm is None:
             raise Refused(
                 "`doctor --fix` asks before it does anything, and there is nobody to ask.",
@@ -86,14 +83,14 @@ REMEDIES = {
 def _repair(session: Session, finding: Finding) -> None:
     store = session.store
     if finding.fix == "supervise":
-        client.hand_over(store, [task.id for task in store.tasks() if needs_supervisor(task)])
+        hand_to_supervisor(store, [task.id for task in store.tasks() if needs_supervisor(task)])
     elif finding.fix == "ignore":
         write_file(f"{store.workspaces}/.gitignore", "*\n")
     elif finding.fix == "tag":
-        sync.show(store, caller.caller(store).by(session.via), finding.task)
+        sync_tag(store, find_caller(store).by(session.via), finding.task)
     else:
         session.patience = _PATIENCE
-        task = refresh(session, store.task(finding.task))
+        task = refresh_task(session, store.task(finding.task))
         current = task.current_run
         if current is not None and not current.has_ended and looks_dead(session, task):
             raise Busy("The supervisor has not come to it yet.")
@@ -164,7 +161,7 @@ def everything(session: Session) -> Iterator[Finding]:
     yield from locks(session)
     config = None
     try:
-        config = configs.load(session.root)
+        config = load_config(session.root)
     except OverhandError as error:
         hint = "Mend .overhand/config.toml; the reference page lists all settings."
         yield Finding("settings", error.message, "Nothing new can be started.", hint)
@@ -253,20 +250,20 @@ def broken_locks(folder: str) -> str:
 
 def project(session: Session, config: Config | None) -> Iterator[Finding]:
     """Its trust, its agents and their logins."""
-    if untrusted := trust.untrusted(session.root, files.runnable(session.root)):
+    if untrusted := untrusted_files(session.root, runnable_files(session.root)):
         why = "What they say is not run."
         yield Finding("untrusted", f"Nobody has trusted {', '.join(untrusted)}.", why, "overhand trust", NOTE)
     if session.store.exists() and not os.path.lexists(f"{session.store.workspaces}/.gitignore"):
         why = "Tasks could be committed by mistake."
         told = "echo '*' > .agent-workspaces/.gitignore"
         yield Finding("not-ignored", ".agent-workspaces/.gitignore is missing.", why, told, NOTE, fix="ignore")
-    known = files.names(session.root)
+    known = agent_files(session.root)
     for name, path in known.items() if config else ():
         try:
-            files.load(session.root, name, path, config or configs.Config())
+            load_agent(session.root, name, path, config or Config())
         except OverhandError as error:
             yield Finding("agent", error.message, f"Nothing can be handed to {name}.", f"overhand agents {name}")
-    there = {name: driver.login for name, driver in installable().items() if programs.find(driver.program)}
+    there = {name: driver.login for name, driver in installable().items() if find_program(driver.program)}
     if not known and not there:
         why = "Nothing can be handed over."
         yield Finding("no-agent", "There is no agent here, and no agent program.", why, "overhand agents", NOTE)
@@ -279,9 +276,9 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
 def supervisor(session: Session, states: list[Task]) -> Iterator[Finding]:
     """Whether a supervisor works on the tasks that need one."""
     store = session.store
-    pid = client.running(store) if os.path.isdir(store.own) else None
+    pid = running_supervisor(store) if os.path.isdir(store.own) else None
     waiting = [state for state in states if needs_supervisor(state)]
-    if pid is not None and lock.is_stopped(pid):
+    if pid is not None and is_stopped(pid):
         why = "Nothing is started, judged or stopped until it goes on."
         yield Finding("supervisor-stopped", f"The supervisor (process {pid}) is stopped.", why, f"kill -CONT {pid}")
     elif pid is None and waiting:
@@ -296,14 +293,14 @@ def task(session: Session, state: Task) -> Iterator[Finding]:
     """A task whose record and processes disagree."""
     handle = state.name
     current = state.current_run
-    if current is not None and current.machine not in ("", machine.machine()):
+    if current is not None and current.machine not in ("", machine_id()):
         why = "Whether it lives can only be told there."
         yield Finding("elsewhere", f"Task {handle} runs on another machine.", why, f"overhand show {handle}", NOTE)
     elif current is not None and not current.has_ended and looks_dead(session, state):
         what = f"Task {handle}: the process of run {current.id} is gone, and its end is not recorded."
         why = "It looks as if it were at work."
         yield Finding("dead-run", what, why, f"overhand show {handle}", task=state.id, fix="settle")
-    for run_id, pids in run.living_members(session.store, state).items():
+    for run_id, pids in living_members(session.store, state).items():
         what = f"Task {handle}: processes of run {run_id} are still there: {', '.join(map(str, pids[:10]))}."
         why = "They may still change files; the task is not queued again while they live."
         yield Finding("leftovers", what, why, f"overhand stop {handle}", task=state.id)
@@ -314,7 +311,7 @@ def task(session: Session, state: Task) -> Iterator[Finding]:
         if shown is not None:
             what = f"Task {handle}: its job elsewhere ({shown}) was neither fetched nor stopped."
             yield Finding("open-job", what, "It may still run there.", f"overhand resume {handle}", NOTE)
-    if state.item is not None and sync.owes(state):
+    if state.item is not None and is_tag_behind(state):
         what = f"Task {handle}: the tag in {state.item.path} does not show yet what is recorded."
         why = "The record counts, but people read the tag."
         told = f"overhand show {handle}"
@@ -323,14 +320,14 @@ def task(session: Session, state: Task) -> Iterator[Finding]:
 
 def _lost_plans(states: list[Task], there: set[str]) -> Iterator[Finding]:
     """Nodes whose plan is gone."""
-    from overhand.plans.task import situation
+    from overhand.plans import node_situation
 
     lost: dict[str, list[Task]] = {}
     for state in states:
         if state.node and state.parent and state.parent.task not in there:
             lost.setdefault(state.parent.task, []).append(state)
     for plan, left in lost.items():
-        live = [state.name for state in left if situation(state) != "ended"][:_SHOWN]
+        live = [state.name for state in left if node_situation(state) != "ended"][:_SHOWN]
         shown = ", ".join(state.name for state in left[:_SHOWN])
         what = f"The folder of plan {plan} is gone; tasks of its nodes are there: {shown}."
         why = "Nobody begins what was to follow them, or merges what they return."
@@ -344,7 +341,7 @@ def _lost_plans(states: list[Task], there: set[str]) -> Iterator[Finding]:
 def lying_about(session: Session, known: set[str]) -> Iterator[Finding]:
     """Worktrees without a task, temporary files of killed writers, and the size of all tasks."""
     ours = session.store.workspaces
-    for tree in git.worktrees(session.root):
+    for tree in linked_worktrees(session.root):
         inside = tree.path.startswith(f"{ours}/") and tree.path[len(ours) + 1 :].split("/")[0] not in known
         if inside or tree.gone:
             orphan = f"The git worktree {tree.path} belongs to no task."
@@ -387,7 +384,7 @@ def facts(session: Session) -> dict[str, Any]:
     return {
         "project": session.root,
         "file_system": file_system(store.own if there else session.root),
-        "supervisor": client.running(store) if there else None,
+        "supervisor": running_supervisor(store) if there else None,
         "tasks": len(list(store.ids())),
         "bytes": _sizes(store.workspaces)[0],
         "tools": {name: which(name) for name in TOOLS},
@@ -400,8 +397,8 @@ def noted(session: Session, states: list[Task]) -> Iterator[Finding]:
     yield from _outside(states)
     unread: list[str] = []
     try:
-        claimed = find.search(session.root, "#claimed-*", warn=unread.append)
-        done = find.search(session.root, "#done-*")
+        claimed = search_tags(session.root, "#claimed-*", warn=unread.append)
+        done = search_tags(session.root, "#done-*")
     except OverhandError as error:
         hint = error.hint or "overhand tag find '#needs-*'"
         yield Finding("unreadable", error.message, "Its items are not seen.", hint)
@@ -426,7 +423,7 @@ def _outside(states: list[Task]) -> Iterator[Finding]:
             continue
         if (staged.stage if staged else item.how) not in ("claimed", "outside"):
             continue
-        age = time.time() - machine.epoch((staged and staged.t) or task.created)
+        age = time.time() - epoch_of((staged and staged.t) or task.created)
         if age > _DAY:
             shown = task.tag or item
             name = f"{shown.path}#{item.kind}"
@@ -437,7 +434,7 @@ def _outside(states: list[Task]) -> Iterator[Finding]:
 
 def _claim(session: Session, by_id: dict[str, Task], path: str, tag: Tag) -> Iterator[Finding]:
     """A claim without a running task."""
-    name = f"{os.path.relpath(path, session.root)}:{tag.line}#{tags.kind(tag.name)}"
+    name = f"{os.path.relpath(path, session.root)}:{tag.line}#{kind_of_tag(tag.name)}"
     back = f"overhand item needs {name}"
     task = by_id.get(tag.task)
     if not tag.task:
@@ -457,8 +454,8 @@ def _answered(session: Session, by_id: dict[str, Task], path: str, tag: Tag) -> 
     task = by_id.get(tag.task)
     if task is None or not tag.on_tags_line or task.status != "completed":
         return
-    text, _ = decode(read_file(path) or b"")
-    if not request.parse(text)[0].responses:
+    text, _ = decode_text(read_file(path) or b"")
+    if not parse_request(text)[0].responses:
         what = f"{os.path.relpath(path, session.root)} is done, but has no `## Response`."
         why = "Who asked does not see what came of it."
         yield Finding("missing-response", what, why, f"overhand show {task.handle} --output", NOTE, task=tag.task)

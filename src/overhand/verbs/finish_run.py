@@ -5,23 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents import handoff as handoffs
-from overhand.documents import jsontext
-from overhand.documents import output as outputs
-from overhand.documents.problems import Problem
+from overhand.documents import Decision, FileNote, Output, Problem, load_json, parse_handoff, render_output
 from overhand.errors import BadInput, StaleRun
-from overhand.policy.caller import caller
-from overhand.runs import evidence, worktree
-from overhand.runs.judge import Evidence, judge
-from overhand.system.files import read_file, write_file
-from overhand.verbs import Reply, Session, about_task
+from overhand.policy import find_caller
+from overhand.runs import Evidence, deliverable_facts, judge_run, live_steps, named_facts, preview_return
+from overhand.system import read_file, write_file
+from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import CLAIMS
 
 if TYPE_CHECKING:
-    from overhand.record.store import Store
-    from overhand.record.task import Task
-    from overhand.runs.evidence import Returned
-    from overhand.runs.judge import Verdict
+    from overhand.record import Store, Task
+    from overhand.runs import Returned, Verdict
 
 
 def finish(
@@ -37,7 +31,7 @@ def finish(
     block: str | None = None,
 ) -> Reply:
     """Write OUTPUT.md of this run; nothing is written while something is wrong with it."""
-    who = caller(session.store)
+    who = find_caller(session.store)
     if who.is_person or who.task is None or who.run is None:
         raise BadInput(
             "`overhand finish` is for an agent inside its run; this is a shell.", "See its result: overhand show ID"
@@ -49,21 +43,21 @@ def finish(
             f"Run {who.run} no longer holds task {task.id}; its return is not taken.",
             "Nothing more is to be done here: end.",
         )
-    value, odd = jsontext.load(data) if data else (None, "")
+    value, odd = load_json(data) if data else (None, "")
     if odd:
         raise BadInput(f"--data is not JSON: {odd}.", "Give one JSON value.")
-    output = outputs.Output(
+    output = Output(
         title=title or task.title,
         status=status or "completed",
         agent=task.agent,
         summary=(summary or "").strip(),
         deliverables=_notes(deliverable),
-        decisions=tuple(outputs.Decision(*_pair(one)) for one in decision or ()),
+        decisions=tuple(Decision(*_pair(one)) for one in decision or ()),
         for_primary=(for_primary or "").strip(),
         files_modified=_notes(modified),
         data=value,
     )
-    text = outputs.render(output) + (f"\n{block.strip()}\n" if block else "")
+    text = render_output(output) + (f"\n{block.strip()}\n" if block else "")
     problems = _problems(session.store, task, run.id, text, output.status)
     shown = [problem.as_json() for problem in problems]
     if errors := [problem for problem in problems if problem.level == "error"]:
@@ -90,8 +84,8 @@ def _pair(text: str) -> tuple[str, str]:
     return what.strip(), why.strip()
 
 
-def _notes(given: list[str] | None) -> tuple[outputs.FileNote, ...]:
-    return tuple(outputs.FileNote(*_pair(one)) for one in given or ())
+def _notes(given: list[str] | None) -> tuple[FileNote, ...]:
+    return tuple(FileNote(*_pair(one)) for one in given or ())
 
 
 def _problems(store: Store, task: Task, run_id: str, text: str, status: str | None) -> list[Problem]:
@@ -101,7 +95,7 @@ def _problems(store: Store, task: Task, run_id: str, text: str, status: str | No
         return [Problem("status-unknown", f"{status!r} is no status of a return.", fix=fix)]
     place = store.run_folder(task.id, run_id)
     spec = json.loads(read_file(f"{place}/spec.json") or b"{}")
-    returned = evidence.preview(text.encode(), spec, place)
+    returned = preview_return(text.encode(), spec, place)
     if status != "completed":
         return [one for one in returned.problems if one.code not in ("contract-required", "section-required")]
     return list(foreseen(store, task, spec, returned).problems)
@@ -110,45 +104,45 @@ def _problems(store: Store, task: Task, run_id: str, text: str, status: str | No
 def foreseen(store: Store, task: Task, spec: dict[str, Any], returned: Returned) -> Verdict:
     """The verdict on a return as it stands, before the run is over and without the checks."""
     folder = store.folder(task.id)
-    handoff = handoffs.parse(str(spec.get("handoff", "")))
+    handoff = parse_handoff(str(spec.get("handoff", "")))
     baseline = json.loads(read_file(f"{folder}/baseline.json") or b"{}")
     output = returned.output
     notes = (*output.files_modified, *output.deliverables) if output else ()
     named = [(note.path, note.note) for note in notes if note.path and "://" not in note.path]
-    return judge(
+    return judge_run(
         Evidence(
             returned=returned.value,
             source=returned.source,
             problems=returned.problems,
             complete_form=returned.complete_form,
-            deliverables=tuple(worktree.deliverable_facts(store.root, handoff.deliverables, baseline)),
-            named=tuple(worktree.named_facts(store.root, named)),
-            steps=evidence.live_steps(folder) if handoff.plan else (),
+            deliverables=tuple(deliverable_facts(store.root, handoff.deliverables, baseline)),
+            named=tuple(named_facts(store.root, named)),
+            steps=live_steps(folder) if handoff.plan else (),
             open_questions=len(task.open_questions),
             strict=task.strict,
         )
     )
 
 
-def handoff(session: Session) -> Reply:
+def handoff_of_caller(session: Session) -> Reply:
     """What this run was given: its HANDOFF.md, the plan as it stands, its answers, and where to return."""
-    who = caller(session.store)
+    who = find_caller(session.store)
     if who.task is None or who.run is None:
         raise BadInput("A handoff belongs to a run; this is a shell.", "See a task: overhand show ID")
     task = session.store.task(who.task)
     if not who.live:
         raise StaleRun(f"Run {who.run} has ended; its task is no longer its own.", "Nothing more is to be done: end.")
     raw = read_file(f"{session.store.folder(who.task)}/HANDOFF.md") or b""
-    from overhand.questions import record
-    from overhand.runs import steps
+    from overhand.questions import full_answer
+    from overhand.runs import read_steps
 
     more = {
         "run": who.run,
         "title": task.title,
         "text": raw.decode("utf-8", "replace"),
-        "steps": [{"n": one.number, "text": one.text, "state": one.state} for one in steps.read(raw)],
+        "steps": [{"n": one.number, "text": one.text, "state": one.state} for one in read_steps(raw)],
         "answers": [
-            {"seq": q.seq, "question": q.text, "answer": record.full_answer(session.store, who.task, q)}
+            {"seq": q.seq, "question": q.text, "answer": full_answer(session.store, who.task, q)}
             for q in task.questions
             if not q.is_open
         ],

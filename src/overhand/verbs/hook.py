@@ -13,18 +13,18 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from overhand.agents import stream
-from overhand.policy import caller
-from overhand.record.store import Store
-from overhand.runs import evidence
-from overhand.system.files import read_file
+from overhand.agents import StreamSummary
+from overhand.policy import run_of_place
+from overhand.record import Store
+from overhand.runs import read_return
+from overhand.system import read_file
 from overhand.verbs.finish_run import foreseen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from overhand.record.task import Run, Task
-    from overhand.runs.judge import Verdict
+    from overhand.record import Run, Task
+    from overhand.runs import Verdict
 
 MOST = 2  # times that one run is held back
 _PATIENCE = 2.0  # seconds to read what the agent's program writes to stdin
@@ -44,9 +44,9 @@ def main(words: Sequence[str]) -> int:
 
 def held_back(store: Store, place: str, message: str) -> str:
     """Why this run must not stop yet; empty where it may."""
-    from overhand.runs.finish import can_be_mended
+    from overhand.runs import can_be_mended
 
-    task_id, run_id = caller.run_of_place(store, place) or ("", "")
+    task_id, run_id = run_of_place(store, place) or ("", "")
     if not run_id:
         return ""
     task = store.task(task_id)
@@ -54,7 +54,7 @@ def held_back(store: Store, place: str, message: str) -> str:
     if run is None or run.id != run_id or _may_stop(store, task, run, place):
         return ""
     spec = json.loads(read_file(f"{place}/spec.json") or b"{}")
-    verdict = foreseen(store, task, spec, evidence.as_it_stands(place, spec, heard=stream.Heard(text=[message])))
+    verdict = foreseen(store, task, spec, read_return(place, spec, heard=StreamSummary(text=[message])))
     if not verdict.errors or not can_be_mended(verdict, spec) or _waits(store, task, run, place, message):
         return ""
     return _reason(verdict, place) if _count(place) else ""
@@ -69,16 +69,16 @@ def _may_stop(store: Store, task: Task, run: Run, place: str) -> bool:
 
 def _waits(store: Store, task: Task, run: Run, place: str, message: str) -> bool:
     """Whether it stops to wait for an answer or a child, perhaps by a line that is not recorded yet."""
-    from overhand.documents.control import Listener
-    from overhand.questions import files
-    from overhand.runs import control
+    from overhand.documents import ControlListener
+    from overhand.questions import has_unread_files
+    from overhand.runs import ControlInput
 
-    if task.escalation(run.id) or task.awaited_children(run.id) or files.has_unread(store, task):
+    if task.escalation(run.id) or task.awaited_children(run.id) or has_unread_files(store, task):
         return True
     if not run.control:
         return False
-    printed = control.Hearing(run.id, f"{place}/stdout", driver=run.driver)
-    listener = Listener()
+    printed = ControlInput(run.id, f"{place}/stdout", driver=run.driver)
+    listener = ControlListener()
     commands = [*printed.heard(last=True), *listener.feed(f"{message}\n"), *listener.finish()]
     return any(command.word in _ENDS_TURN and command.refused is None for command in commands)
 

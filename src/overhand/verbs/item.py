@@ -6,20 +6,26 @@ import os
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents import tags
+from overhand.documents import TAG_STAGES
 from overhand.errors import BadInput, OverhandError, Refused
-from overhand.items import approve as approving
-from overhand.items import item as places
-from overhand.items import sync
-from overhand.policy import caller
-from overhand.policy import config as configs
-from overhand.system.files import read_file
-from overhand.verbs import Reply, Session, moves
+from overhand.items import (
+    approve_item,
+    draft_of_item,
+    hand_item_back,
+    may_approve,
+    original_place,
+    queue_item,
+    wanted_stage,
+)
+from overhand.policy import Caller, load_config, require_person
+from overhand.system import read_file
+from overhand.verbs import moves
 from overhand.verbs.moves import ItemSession
+from overhand.verbs.verb import Reply, Session
 
 if TYPE_CHECKING:
-    from overhand.items.item import Place
-    from overhand.record.task import Task
+    from overhand.items import ItemPlace
+    from overhand.record import Task
 
     Row = dict[str, Any]
 
@@ -46,7 +52,7 @@ def _list_items(session: Session, words: list[str], all: bool = False, kind: str
     if words:
         raise BadInput(f"{words[0]!r} is one word too many.", "Choose by kind: overhand item list --kind fix")
     desk = ItemSession(session)
-    found = desk.all(kind, *(tags.STAGES if all else tags.STAGES[:-1]))
+    found = desk.all(kind, *(TAG_STAGES if all else TAG_STAGES[:-1]))
     return Reply({"schema": "overhand.item/1", "do": "list", "items": [desk.row(place) for place in found]})
 
 
@@ -66,7 +72,7 @@ def approve(
     how = desk.may_approve(f"Approving {', '.join(words) or 'items'}")
     first_use(session)
     ask_for_trust(session, desk.who)
-    desk.config = configs.load(session.root)
+    desk.config = load_config(session.root)
     stage = "next" if next else "delegated"
     if words:
         chosen = [desk.place(word) for word in words]
@@ -89,7 +95,7 @@ def approve(
     return Reply(payload, 3 if refused else 0)
 
 
-def _is_waiting(desk: ItemSession, place: Place, *, again: bool = False) -> bool:
+def _is_waiting(desk: ItemSession, place: ItemPlace, *, again: bool = False) -> bool:
     """Whether it waits for an approval that would start it for the first time, or again."""
     if place.stage not in _OPEN or (place.task and place.stage != "needs"):
         return False
@@ -99,19 +105,19 @@ def _is_waiting(desk: ItemSession, place: Place, *, again: bool = False) -> bool
     task = desk.state(place)
     if task is None or task.status is None:
         return False
-    return not task.runs or (again and not places.original(desk.store, task, place))
+    return not task.runs or (again and not original_place(desk.store, task, place))
 
 
-def _approve_one(desk: ItemSession, place: Place, stage: str, how: str, *, again: bool, shown: bool = False) -> Row:
+def _approve_one(desk: ItemSession, place: ItemPlace, stage: str, how: str, *, again: bool, shown: bool = False) -> Row:
     """Approve one item; the row of its task."""
-    task = approving.may_approve(desk.store, place, again=again, past=desk.past)
+    task = may_approve(desk.store, place, again=again, past=desk.past)
     if task is not None and place.stage == "claimed" and task.item and task.item.how != "outside":
-        task = approving.hand_back(desk.store, task, desk.by)
+        task = hand_item_back(desk.store, task, desk.by)
     else:
         if place.stage == "claimed":  # it was claimed before it was approved: there is no task to continue
-            approving.draft(desk.store, desk.config, place, desk.by, stage=stage, how=how, who=caller.Caller())
+            draft_of_item(desk.store, desk.config, place, desk.by, stage=stage, how=how, who=Caller())
             place = moves.give_up(desk, place)
-        task = approving.approve(desk.store, desk.config, place, desk.by, stage=stage, how=how, shown=shown)
+        task = approve_item(desk.store, desk.config, place, desk.by, stage=stage, how=how, shown=shown)
     tag = task.tag
     path = os.path.relpath(f"{desk.root}/{tag.path if tag else ''}", os.getcwd())
     name = f"{path}#{task.kind}"
@@ -139,7 +145,7 @@ def _run_next(session: Session, words: list[str], **_: Any) -> Reply:
     if len(words) != 1:
         raise BadInput("The next of which kind?", "Say it: overhand item next fix, or name one: path#kind")
     desk = ItemSession(session)
-    caller.require_person(desk.who, "Running the next item")
+    require_person(desk.who, "Running the next item")
     if "#" in words[0]:
         place = desk.place(words[0])
     else:
@@ -152,15 +158,15 @@ def _run_next(session: Session, words: list[str], **_: Any) -> Reply:
     if task is None:
         row = _approve_one(desk, place, "next", desk.may_approve(f"Approving {place.name}"), again=False)
         task = desk.store.task(row["task_id"])
-    approving.queue(desk.store, task.id, place, desk.by)
+    queue_item(desk.store, task.id, place, desk.by)
     session.hand_over([task.id])
-    from overhand.verbs.wait import wait_for
+    from overhand.verbs.wait import wait_for_tasks
 
-    return wait_for(session, [task.id], None, verb="item")
+    return wait_for_tasks(session, [task.id], None, verb="item")
 
 
 def _is_ready(task: Task | None) -> bool:
-    return task is not None and sync.wanted(task) == "next" and not task.queued
+    return task is not None and wanted_stage(task) == "next" and not task.queued
 
 
 _CHOICES = "[a]pprove, [A]ll, [n]ext, [d]ismiss, [s]plit, Enter: later, [q]uit, [?]: "
@@ -175,7 +181,7 @@ _MEANT = """  a      approve: a supervisor starts it
 _WIDTH, _LINES = 76, 12  # of what is shown of a request
 
 
-def walk(desk: ItemSession, waiting: list[Place], how: str) -> Reply:
+def walk(desk: ItemSession, waiting: list[ItemPlace], how: str) -> Reply:
     """Ask about each item in turn, in the order in which it would be started."""
     payload: dict[str, Any] = {"schema": "overhand.item/1", "do": "approve", "approved": [], "refused": []}
     payload |= {"dismissed": [], "split": [], "left": 0}
@@ -195,7 +201,7 @@ def walk(desk: ItemSession, waiting: list[Place], how: str) -> Reply:
     return Reply(payload, 3 if payload["refused"] else 0)
 
 
-def _ask(desk: ItemSession, place: Place, number: str) -> str:
+def _ask(desk: ItemSession, place: ItemPlace, number: str) -> str:
     weight = " ".join(word for word in (f"P{place.priority}", place.effort) if word)
     desk.session.tell(f"\n{number} · {place.kind} {weight} · {place.name}")
     for line in _shown(desk, place):
@@ -210,7 +216,7 @@ def _ask(desk: ItemSession, place: Place, number: str) -> str:
     return "q"
 
 
-def _shown(desk: ItemSession, place: Place) -> list[str]:
+def _shown(desk: ItemSession, place: ItemPlace) -> list[str]:
     """What would be approved: the line, or the title and the beginning of the document."""
     rows = wrap(place.text, _WIDTH)
     if not place.on_tags_line:
@@ -222,7 +228,7 @@ def _shown(desk: ItemSession, place: Place) -> list[str]:
     return [*rows, *text[:_LINES], *more]
 
 
-def _do(desk: ItemSession, place: Place, choice: str, how: str, payload: dict[str, Any]) -> None:
+def _do(desk: ItemSession, place: ItemPlace, choice: str, how: str, payload: dict[str, Any]) -> None:
     if choice in ("a", "A", "n"):
         stage = "next" if choice == "n" else "delegated"
         payload["approved"].append(_approve_one(desk, place, stage, how, again=False, shown=True))

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import stream, translator
-from overhand.record import log
-from overhand.record.events import KIND
-from overhand.system.secrets import mask
-from overhand.verbs import Reply, Session, about_task
-from overhand.verbs.reconcile import refresh
+from overhand.agents import STREAM_ENDS, brief_tool_use, json_lines, translator
+from overhand.record import EVENT_KIND, read_log
+from overhand.system import mask_secrets
+from overhand.verbs.reconcile import refresh_task
+from overhand.verbs.verb import Reply, Session, about_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from overhand.agents.stream import Event
+    from overhand.agents import StreamEvent
 
 _PART = 1 << 16
 
@@ -54,13 +53,15 @@ class Tail:
 
     def row(self, name: str, text: str, **more: str) -> dict[str, Any]:
         """An object of the stream."""
-        return {KIND: name, "run": self.run, **more, "text": mask(text)}
+        return {EVENT_KIND: name, "run": self.run, **more, "text": mask_secrets(text)}
 
 
 class Spoken(Tail):
     """What a coding agent says and does, put into words from its own stream of JSON lines."""
 
-    def __init__(self, place: str, run: str, translate: Callable[[dict[str, Any]], Iterable[Event]], root: str) -> None:
+    def __init__(
+        self, place: str, run: str, translate: Callable[[dict[str, Any]], Iterable[StreamEvent]], root: str
+    ) -> None:
         super().__init__(f"{place}/stdout", "stdout", run)
         self.translate, self.folders, self.open, self.why = translate, (place, root), "", ""
 
@@ -69,11 +70,11 @@ class Spoken(Tail):
         yield from self.finished()
 
     def shown(self, line: bytes) -> Iterator[dict[str, Any]]:
-        for found in stream.objects(line):
+        for found in json_lines(line):
             for event in self.translate(found):
                 yield from self.event(event)
 
-    def event(self, event: Event) -> Iterator[dict[str, Any]]:
+    def event(self, event: StreamEvent) -> Iterator[dict[str, Any]]:
         """One event; parts of a message are joined to lines."""
         if event.kind == "said" and event.data.get("part"):
             *whole, self.open = (self.open + event.text).split("\n")
@@ -83,11 +84,11 @@ class Spoken(Tail):
         if event.kind == "said" and event.text.strip():
             yield self.row("said", event.text)
         elif event.kind == "did":
-            yield self.row("did", stream.brief(event.data, *self.folders), tool=event.text)
+            yield self.row("did", brief_tool_use(event.data, *self.folders), tool=event.text)
         elif event.kind in ("denied", "noted"):
             yield self.row(event.kind, event.text)
         elif event.kind == "ended" and event.data.get("how") != "clean":
-            why = event.text or stream.ENDS.get(str(event.data.get("how")), "")
+            why = event.text or STREAM_ENDS.get(str(event.data.get("how")), "")
             if why != self.why:  # some programs report it twice
                 yield self.row("failed", why)
             self.why = why
@@ -106,8 +107,8 @@ def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterat
     tails: list[Tail] = []
     with session.store.subscribe([task_id]) as bell:
         while True:
-            task = refresh(session, session.store.task(task_id))
-            recorded = log.read(folder)
+            task = refresh_task(session, session.store.task(task_id))
+            recorded = read_log(folder)
             done = task.is_idle or not follow
             for event in recorded[seen:]:
                 if event.get("e") == "run.ended":
@@ -135,10 +136,10 @@ def _tails(session: Session, task_id: str, created: dict[str, Any], *, out: bool
 
 def show_log(session: Session, id: str, follow: bool = False, out: bool = False, window: bool = False) -> Reply:
     """Events, as a stream, here or in a window of their own."""
-    task = refresh(session, session.store.task(session.store.resolve(id)))
+    task = refresh_task(session, session.store.task(session.store.resolve(id)))
     head = about_task("log", task)
     if window:
-        from overhand.supervisor.tmux import watch_in_tmux
+        from overhand.supervisor import watch_in_tmux
 
         opened = watch_in_tmux(session.root, task)
         return Reply({**head, "window": opened, "next": [f"tmux attach -t {opened}"]})

@@ -5,27 +5,49 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents import handoff as handoffs
-from overhand.documents import request as requests
-from overhand.documents import tags
+from overhand.documents import (
+    TAG_STAGES,
+    Request,
+    Tag,
+    item_digest,
+    patch_swapping_tag,
+    read_deliverable,
+    render_request,
+    request_file_name,
+    scan_tags,
+)
 from overhand.errors import BadInput, NotFound
-from overhand.items import approve, item, promote, sync, unrecorded
-from overhand.policy import caller, trust
-from overhand.policy import config as configs
-from overhand.record.events import Judged, StageSet
-from overhand.record.overview import Overview
-from overhand.system.edits import edit
-from overhand.system.files import read_file
-from overhand.verbs import Reply, Session
+from overhand.items import (
+    DISMISSED,
+    PastItems,
+    all_items,
+    claim_item_outside,
+    create_file,
+    free_names,
+    item_holder,
+    items_in_file,
+    items_in_order,
+    may_move,
+    original_place,
+    reconcile_items,
+    record_of_item,
+    require_approver,
+    resolve_item,
+    restage_item,
+    tag_removal,
+    unrecorded_tags,
+)
+from overhand.policy import find_caller, load_config, require_person, trusted_config, user_name
+from overhand.record import Judged, Overview, StageSet
+from overhand.system import edit_file, read_file
+from overhand.verbs.verb import Reply, Session
 from overhand.words import is_name
 
 if TYPE_CHECKING:
-    from overhand.items.item import Place
-    from overhand.policy.caller import Caller
-    from overhand.policy.config import Config
-    from overhand.record.events import Event
-    from overhand.record.task import Task
-    from overhand.system.edits import Patch
+    from overhand.items import ItemPlace
+    from overhand.policy import Caller, Config
+    from overhand.record import Event, Task
+    from overhand.system import Patch
 
     Row = dict[str, Any]
 
@@ -35,47 +57,47 @@ class ItemSession:
 
     def __init__(self, session: Session) -> None:
         self.session, self.store, self.root = session, session.store, session.root
-        self.who: Caller = caller.caller(session.store)
+        self.who: Caller = find_caller(session.store)
         self.by = self.who.by(session.via)
-        self.config: Config = trust.settings(session.root)
-        self.waiting = unrecorded.waiting(session.store)
-        self.past = item.Past(session.store)
+        self.config: Config = trusted_config(session.root)
+        self.waiting = unrecorded_tags(session.store)
+        self.past = PastItems(session.store)
         self._states: dict[str, Task | None] = {}
         if session.store.exists():  # tasks at rest are read only if a tag leads to them: there may be thousands
             overview = Overview(session.store)
             overview.look()
-            self._keep(approve.reconcile(session.store, self.by, list(overview.states.values())))
+            self._keep(reconcile_items(session.store, self.by, list(overview.states.values())))
 
     def _keep(self, states: list[Task]) -> None:
         self._states.update({task.id: task for task in states})
 
-    def state(self, place: Place) -> Task | None:
+    def state(self, place: ItemPlace) -> Task | None:
         """The task of an item, if one is recorded."""
         if place.task not in self._states:
-            task = item.record(self.store, place)
+            task = record_of_item(self.store, place)
             self._states[place.task] = None
             if task is not None:
-                self._keep(approve.reconcile(self.store, self.by, [task]))
+                self._keep(reconcile_items(self.store, self.by, [task]))
         return self._states[place.task]
 
-    def place(self, written: str) -> Place:
+    def place(self, written: str) -> ItemPlace:
         """The item of this name."""
-        return item.resolve(self.root, os.getcwd(), written)
+        return resolve_item(self.root, os.getcwd(), written)
 
-    def all(self, kind: str | None = None, *stages: str) -> list[Place]:
+    def all(self, kind: str | None = None, *stages: str) -> list[ItemPlace]:
         """Items in the order in which they would be started."""
-        there = item.everywhere(self.root, stages or tags.STAGES, self.session.tell)
+        there = all_items(self.root, stages or TAG_STAGES, self.session.tell)
         found = [place for place in there if kind in (None, place.kind)]
         states = {place.task: task for place in found if (task := self.state(place)) is not None}
-        return item.in_order(found, states, self.config)
+        return items_in_order(found, states, self.config)
 
     def may_approve(self, what: str) -> str:
         """How a person gives this approval; refused to agents."""
-        allowed = configs.load(self.root, project=False).approve_without_terminal
+        allowed = load_config(self.root, project=False).approve_without_terminal
         terminal = self.session.interactive or os.isatty(0)
-        return approve.require_approver(self.store, self.who, what, terminal=terminal, allowed=allowed)
+        return require_approver(self.store, self.who, what, terminal=terminal, allowed=allowed)
 
-    def row(self, place: Place) -> Row:
+    def row(self, place: ItemPlace) -> Row:
         """An item as every verb shows it."""
         task = self.state(place)
         path = os.path.relpath(f"{self.root}/{place.path}", os.getcwd())
@@ -96,9 +118,9 @@ class ItemSession:
             "waits": self._waits(place, task),
         }
 
-    def _waits(self, place: Place, task: Task | None) -> str | None:
+    def _waits(self, place: ItemPlace, task: Task | None) -> str | None:
         """What it waits for, if that is a person."""
-        if task is not None and (at := item.original(self.store, task, place)):
+        if task is not None and (at := original_place(self.store, task, place)):
             return f"a copy of {at}: it is never run"
         if place.task and task is None:
             return f"the id of a task that is not recorded here: {place.task}"
@@ -111,11 +133,11 @@ class ItemSession:
             return f"approval: no record of one{f' ({why})' if why else ''}"
         if place.stage == "delegated" and task and task.item and task.item.mode == "interactive":
             return f"a person who opens it: overhand item next {place.name}"
-        if place.stage == "claimed" and task is not None and (held := approve.holder(task)):
+        if place.stage == "claimed" and task is not None and (held := item_holder(task)):
             return None if held.startswith("task ") else f"whoever claimed it: {held}"
         return None
 
-    def _approval(self, place: Place) -> str:
+    def _approval(self, place: ItemPlace) -> str:
         """What an item at needs waits for; it may be an older text of something that was done."""
         was = self.past.task_of(place)
         if was is None:
@@ -131,15 +153,15 @@ class ItemSession:
 def claim(session: Session, words: list[str], **_: Any) -> Reply:
     """Take an approved item to work on it outside Overhand; exactly one caller gets it."""
     desk, place = _one(session, words, "claim", "Claiming an item")
-    return _moved(desk, "claim", place, approve.claim_outside(desk.store, place, desk.by))
+    return _moved(desk, "claim", place, claim_item_outside(desk.store, place, desk.by))
 
 
 def done(session: Session, words: list[str], summary: str | None = None, **_: Any) -> Reply:
     """Mark an item as done outside Overhand."""
     desk, place = _one(session, words, "done", "Closing an item")
-    if summary and item.record(desk.store, place) is None:
+    if summary and record_of_item(desk.store, place) is None:
         session.tell("The summary is not kept: nobody had approved this item, so nothing is recorded about it.")
-    summary = summary or f"Done outside Overhand, says {caller.user()}."
+    summary = summary or f"Done outside Overhand, says {user_name()}."
     judged = Judged(run=None, status="completed", verified="none", summary=summary[:1000])
     return _put(desk, place, "done", [_staged("done"), judged])
 
@@ -150,25 +172,27 @@ def needs(session: Session, words: list[str], **_: Any) -> Reply:
     return _put_back(desk, place, f"{place.name} was put back to needs: the approval is withdrawn.")
 
 
-def _put_back(desk: ItemSession, place: Place, why: str) -> Reply:
+def _put_back(desk: ItemSession, place: ItemPlace, why: str) -> Reply:
     return _put(desk, place, "needs", [Judged(run=None, status="cancelled", summary=why)])
 
 
-def _put(desk: ItemSession, place: Place, to: str, ending: list[Event]) -> Reply:
+def _put(desk: ItemSession, place: ItemPlace, to: str, ending: list[Event]) -> Reply:
     """Another stage; a task that is still open ends with it."""
-    task = approve.may_move(desk.store, place, to)
+    task = may_move(desk.store, place, to)
     if task is None:
-        edit(f"{desk.root}/{place.path}", lambda raw: tags.swapped(raw, _tag(raw, place), f"#{to}-{place.kind}"))
+        edit_file(
+            f"{desk.root}/{place.path}", lambda raw: patch_swapping_tag(raw, _tag(raw, place), f"#{to}-{place.kind}")
+        )
     else:
         events = ending if task.status is None else [_staged(to)]
-        task = approve.restage(desk.store, task, desk.by, events)
+        task = restage_item(desk.store, task, desk.by, events)
     return _moved(desk, to, place, task)
 
 
-def give_up(desk: ItemSession, place: Place) -> Place:
+def give_up(desk: ItemSession, place: ItemPlace) -> ItemPlace:
     """End an outside claim; the item as it is then, at needs."""
     _put_back(desk, place, f"{place.name} was claimed outside, and is approved for an agent now.")
-    return item.resolve(desk.root, desk.root, place.name)
+    return resolve_item(desk.root, desk.root, place.name)
 
 
 def _staged(stage: str) -> Event:
@@ -181,35 +205,35 @@ def dismiss(session: Session, words: list[str], **_: Any) -> Reply:
     return _moved(desk, "dismiss", place, remove(desk, place))
 
 
-def remove(desk: ItemSession, place: Place) -> Task | None:
+def remove(desk: ItemSession, place: ItemPlace) -> Task | None:
     """Remove the tag of an item that is not approved."""
-    task = approve.may_move(desk.store, place, sync.GONE)
+    task = may_move(desk.store, place, DISMISSED)
     if task is not None:
-        return approve.restage(desk.store, task, desk.by, [_staged(sync.GONE)])
-    edit(f"{desk.root}/{place.path}", lambda raw: sync.removal(raw, _tag(raw, place)))
+        return restage_item(desk.store, task, desk.by, [_staged(DISMISSED)])
+    edit_file(f"{desk.root}/{place.path}", lambda raw: tag_removal(raw, _tag(raw, place)))
     return None
 
 
-def _one(session: Session, words: list[str], do: str, what: str) -> tuple[ItemSession, Place]:
+def _one(session: Session, words: list[str], do: str, what: str) -> tuple[ItemSession, ItemPlace]:
     """The one item that a person wants to change."""
     if len(words) != 1:
         raise BadInput(f"{do} needs one item.", f"overhand item {do} path#kind; see them: overhand item list")
     desk = ItemSession(session)
     place = desk.place(words[0])
-    caller.require_person(desk.who, what)
+    require_person(desk.who, what)
     return desk, place
 
 
-def _tag(raw: bytes, place: Place) -> tags.Tag:
+def _tag(raw: bytes, place: ItemPlace) -> Tag:
     """The same tag in the file as it is now."""
     wanted = (place.tag, place.task, place.digest)
-    same = [tag for tag in tags.scan(raw) if (tag.name, tag.task, tags.digest(raw, tag)) == wanted]
+    same = [tag for tag in scan_tags(raw) if (tag.name, tag.task, item_digest(raw, tag)) == wanted]
     if not same:
         raise NotFound(f"{place.name} has changed since you saw it.", "Look again: overhand item list")
     return min(same, key=lambda tag: abs(tag.line - place.line))  # equal lines are the same item
 
 
-def _moved(desk: ItemSession, do: str, place: Place, task: Task | None) -> Reply:
+def _moved(desk: ItemSession, do: str, place: ItemPlace, task: Task | None) -> Reply:
     stage = {"claim": "claimed", "dismiss": None}.get(do, do)
     row = {**desk.row(place), "stage": stage, "tag": f"#{stage}-{place.kind}" if stage else None, "waits": None}
     if task is not None:
@@ -235,40 +259,40 @@ def new(
     kind, title = words[0], " ".join(" ".join(words[1:]).split())
     if desk.config.route(kind) is None:
         session.tell(f"There is no route for {kind} yet: it can be noted, but not approved.")
-    asked = caller.user() if desk.who.is_person else f"{desk.who.path[-1]}, run {desk.who.run}"
-    request = requests.Request(
+    asked = user_name() if desk.who.is_person else f"{desk.who.path[-1]}, run {desk.who.run}"
+    request = Request(
         kind=kind,
         title=title,
         what=given.get("what") or title,
         why=given.get("why") or "",
         context=given.get("context") or "",
-        expectations=tuple(handoffs.read_deliverable(text, "") for text in expect or ()),
+        expectations=tuple(read_deliverable(text, "") for text in expect or ()),
         criteria=tuple(criterion or ()),
         requester=asked,
         tags=(f"#needs-{kind}", f"#{priority or 'P2'}", *([f"#{effort}"] if effort else [])),
     )
     path = _write(desk, request)
-    return Reply({"schema": "overhand.item/1", "do": "new", "items": [desk.row(item.look(desk.root, path)[0])]})
+    return Reply({"schema": "overhand.item/1", "do": "new", "items": [desk.row(items_in_file(desk.root, path)[0])]})
 
 
-def _write(desk: ItemSession, request: requests.Request) -> str:
+def _write(desk: ItemSession, request: Request) -> str:
     """Write a request under a free name."""
-    first = f"{desk.config.requests}/{requests.file_name(request.kind, request.title)}"
-    for path in promote.names(first):
-        if not os.path.lexists(f"{desk.root}/{path}") and promote.make(f"{desk.root}/{path}", requests.render(request)):
+    first = f"{desk.config.requests}/{request_file_name(request.kind, request.title)}"
+    for path in free_names(first):
+        if not os.path.lexists(f"{desk.root}/{path}") and create_file(f"{desk.root}/{path}", render_request(request)):
             return path
     raise NotFound(f"There are too many files like {first}.", "Move some of them.")
 
 
-def split(desk: ItemSession, place: Place, titles: list[str]) -> list[str]:
+def split(desk: ItemSession, place: ItemPlace, titles: list[str]) -> list[str]:
     """Write several requests, all at needs, and replace the item by links to them."""
-    approve.may_move(desk.store, place, sync.GONE)
+    may_move(desk.store, place, DISMISSED)
     common: dict[str, Any] = {
         "context": f"A part of “{place.text}”, noted in `{place.path}`.",
-        "requester": caller.user(),
+        "requester": user_name(),
         "tags": (f"#needs-{place.kind}", f"#P{place.priority}", *([f"#{place.effort}"] if place.effort else [])),
     }
-    made = [_write(desk, requests.Request(place.kind, title, title, **common)) for title in titles]
+    made = [_write(desk, Request(place.kind, title, title, **common)) for title in titles]
     folder = os.path.dirname(place.path) or "."
     links = ", ".join(f"[{os.path.basename(path)[:-3]}]({os.path.relpath(path, folder)})" for path in made)
 
@@ -276,7 +300,7 @@ def split(desk: ItemSession, place: Place, titles: list[str]) -> list[str]:
         tag = _tag(raw, place)
         return tag.start, tag.span_end, f"`{tag.name}` ({links})".encode()
 
-    edit(f"{desk.root}/{place.path}", change)
-    if read_file(f"{desk.root}/{place.path}") and (task := item.record(desk.store, place)) is not None:
-        approve.restage(desk.store, task, desk.by, [StageSet(stage=sync.GONE, how="split")])
+    edit_file(f"{desk.root}/{place.path}", change)
+    if read_file(f"{desk.root}/{place.path}") and (task := record_of_item(desk.store, place)) is not None:
+        restage_item(desk.store, task, desk.by, [StageSet(stage=DISMISSED, how="split")])
     return made

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from overhand.errors import NotAllowed, Refused, StaleRun
-from overhand.record.events import ABSENT, ControlHandled, Notice, PhaseMoved
-from overhand.runs import checkpoints, phases
-from overhand.supervisor import client
-from overhand.verbs import Reply, Session, about_task
+from overhand.record import ABSENT, ControlHandled, Notice, PhaseMoved
+from overhand.runs import ESCALATED, PHASE_ORDER, IllegalMove, PhaseMove, create_checkpoint, move_phase, next_phases
+from overhand.supervisor import hand_to_supervisor
+from overhand.verbs.verb import Reply, Session, about_task
 
 if TYPE_CHECKING:
-    from overhand.policy.caller import Caller
-    from overhand.record.task import Task
+    from overhand.policy import Caller
+    from overhand.record import Task
 
 
 def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Reply:
@@ -20,8 +20,8 @@ def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Reply:
     with session.store.lock(task_id, who.by(session.via)) as locked:
         _require_holder(locked.task, who)
         history = [event.phase for event in locked.task.phases]
-        moved = phases.move(history, to, why)
-        if isinstance(moved, phases.Illegal):
+        moved = move_phase(history, to, why)
+        if isinstance(moved, IllegalMove):
             raise Refused(moved.message, moved.hint, legal=list(moved.legal))
         why = moved.why[:500] or ABSENT
         locked.append(PhaseMoved(phase=moved.to, came_from=moved.frm, iteration=moved.iteration, why=why))
@@ -33,7 +33,7 @@ def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Reply:
         "warnings": list(moved.warnings),
         "escalated": moved.escalate,
         "checkpoint": _carry_out(session, who, task, moved),
-        "next": list(phases.next_phases([*history, moved.to])),
+        "next": list(next_phases([*history, moved.to])),
     }
     return Reply({**about_task("step", task), **more})
 
@@ -44,27 +44,27 @@ def _require_holder(task: Task, who: Caller) -> None:
     current = task.current_run
     if current is None or current.id != who.run:
         raise StaleRun(f"Run {who.run} no longer holds task {task.id}.")
-    if task.phase == phases.ESCALATED:
+    if task.phase == ESCALATED:
         raise NotAllowed(
             "The task was escalated: a person decides how it goes on.",
-            f"overhand step {task.handle} --phase {phases.ORDER[1]}",
+            f"overhand step {task.handle} --phase {PHASE_ORDER[1]}",
         )
 
 
-def _carry_out(session: Session, who: Caller, task: Task, moved: phases.Move) -> str | None:
+def _carry_out(session: Session, who: Caller, task: Task, moved: PhaseMove) -> str | None:
     """CHECKPOINT saves; ESCALATED saves, calls for a person, and ends the run."""
-    if moved.to not in ("CHECKPOINT", phases.ESCALATED):
+    if moved.to not in ("CHECKPOINT", ESCALATED):
         return None
     current = task.current_run
     run_id = current.id if current else None
     by = who.by(session.via)
     reason = moved.why or (moved.warnings[0] if moved.warnings else f"phase {moved.to}")
-    saved = checkpoints.create(session.store, task.id, by, run=run_id, reason=reason, why="phase")
-    if moved.to == phases.ESCALATED and run_id is not None:
+    saved = create_checkpoint(session.store, task.id, by, run=run_id, reason=reason, why="phase")
+    if moved.to == ESCALATED and run_id is not None:
         with session.store.lock(task.id, by) as locked:
             locked.append(
                 ControlHandled(command="ESCALATE", arg="", run=run_id, reason=reason, ok=True),
                 Notice(text=f"It calls for a person: {reason}"),
             )
-        client.hand_over(session.store, [task.id])
+        hand_to_supervisor(session.store, [task.id])
     return saved

@@ -7,18 +7,16 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import AgentNotFound, BadInput, OverhandError, Refused, storage_failed
-from overhand.plans import skeleton
-from overhand.policy import trust
-from overhand.policy.caller import caller
-from overhand.system.files import MAX_PLAN, read_named
-from overhand.verbs import Reply, Session
+from overhand.plans import fitting_agents, outline_plan, plan_slug, plan_template, short_plan
+from overhand.policy import find_caller, mark_trusted, trusted_config, untrusted_files
+from overhand.system import MAX_PLAN, read_named
+from overhand.verbs.verb import Reply, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from overhand.documents.problems import Problem
-    from overhand.plans.check import AgentFacts
-    from overhand.plans.model import Plan
+    from overhand.documents import Problem
+    from overhand.plans import AgentFacts, Plan
 
 SCHEMA = "overhand.plan/1"
 USAGE = {
@@ -46,8 +44,8 @@ def plan(session: Session, do: str, file_or_id: str | None = None, **options: An
         raise BadInput(f"plan {do} needs {what}.", USAGE[do])
     word = "-" if file_or_id is None else file_or_id
     if do == "check":
-        document = source(word, stdin=bool(given.get("stdin")))
-        found = look_over(session, document, strict=bool(given.get("strict")))
+        document = plan_source(word, stdin=bool(given.get("stdin")))
+        found = check_source(session, document, strict=bool(given.get("strict")))
         return Reply(*report(document, found, explain=bool(given.get("explain"))))
     if do == "new":
         return new(session, word, **given)
@@ -57,7 +55,7 @@ def plan(session: Session, do: str, file_or_id: str | None = None, **options: An
     return calls[do](session, word, **given)
 
 
-class Source:
+class PlanSource:
     """A plan's text: where it comes from, and what it is called."""
 
     def __init__(self, word: str, path: str, raw: bytes) -> None:
@@ -71,13 +69,13 @@ class Source:
         return os.path.relpath(self.path, real) if self.path.startswith(real + os.sep) else None
 
 
-def source(word: str, *, stdin: bool = False) -> Source:
+def plan_source(word: str, *, stdin: bool = False) -> PlanSource:
     """Read a plan from a file or standard input."""
     if word == "-" or stdin:
-        found = Source(word, "", sys.stdin.buffer.read(MAX_PLAN + 1))
+        found = PlanSource(word, "", sys.stdin.buffer.read(MAX_PLAN + 1))
     else:
         raw = read_named(word, "plan file", 'Write one: overhand plan new "what is to be done"')
-        found = Source(word, os.path.realpath(word), raw)
+        found = PlanSource(word, os.path.realpath(word), raw)
     if len(found.raw) > MAX_PLAN:
         most = f"{MAX_PLAN // (1024 * 1024)} MB"
         raise BadInput(f"{word} is larger than {most}, which no plan may be.", "Split it into several plans.")
@@ -92,40 +90,39 @@ class Checked:
         self.errors = sum(one.level == "error" for one in problems)
 
 
-def look_over(session: Session, given: Source, *, strict: bool = False, own: Iterable[str] = ()) -> Checked:
+def check_source(session: Session, given: PlanSource, *, strict: bool = False, own: Iterable[str] = ()) -> Checked:
     """Every problem of a plan at once; nodes without an agent get one. `own` are agents of the calling process."""
-    from overhand.documents.problems import by_line
-    from overhand.documents.problems import strict as as_strict
-    from overhand.plans.check import AgentFacts, check, match
-    from overhand.plans.reader import read
+    from overhand.documents import as_errors as as_strict
+    from overhand.documents import by_line
+    from overhand.plans import AgentFacts, check_plan, match_agents, read_plan_text
 
-    found = read(given.raw, given.word)
+    found = read_plan_text(given.raw, given.word)
     plan, problems = found.plan, list(found.problems)
     if plan is not None:
         agents = {**facts(session), **{name: AgentFacts() for name in own}}
-        depth = caller(session.store).depth + 1  # the plan itself is no level
-        plan = match(plan, agents)
-        problems += check(plan, agents, lines=found.lines, depth=depth)
+        depth = find_caller(session.store).depth + 1  # the plan itself is no level
+        plan = match_agents(plan, agents)
+        problems += check_plan(plan, agents, lines=found.lines, depth=depth)
     return Checked(plan, by_line(as_strict(problems) if strict else problems))
 
 
 def facts(session: Session) -> Mapping[str, AgentFacts]:
     """The capabilities of every agent that a node can name."""
-    from overhand.agents import files, installable
-    from overhand.plans.check import AgentFacts
+    from overhand.agents import agent_files, find_agent, installable
+    from overhand.plans import AgentFacts
 
-    config = trust.settings(session.root)
+    config = trusted_config(session.root)
     found = {}
-    for name in (*files.names(session.root), *installable()):
+    for name in (*agent_files(session.root), *installable()):
         try:
-            agent = files.find(session.root, name, config)
+            agent = find_agent(session.root, name, config)
         except OverhandError:
             continue  # `overhand agents` says what is wrong with it
         found[name] = AgentFacts(agent.capabilities)
     return found
 
 
-def report(given: Source, found: Checked, *, explain: bool = False) -> tuple[dict[str, Any], int]:
+def report(given: PlanSource, found: Checked, *, explain: bool = False) -> tuple[dict[str, Any], int]:
     """The object of `plan check`, and its exit status."""
     payload: dict[str, Any] = {
         "schema": SCHEMA,
@@ -137,15 +134,14 @@ def report(given: Source, found: Checked, *, explain: bool = False) -> tuple[dic
         "problems": [one.as_json() for one in found.problems],
     }
     if (plan := found.plan) is not None:
-        from overhand.plans import strategy
-        from overhand.plans.order import waves
+        from overhand.plans import explain_score, plan_waves, score_plan
 
-        rated = strategy.score(plan)
+        rated = score_plan(plan)
         payload |= {"task": plan.task, "form": plan.form, "nodes": len(plan.nodes), **rated.as_json()}
         payload |= {"merge": plan.merge.strategy, "notes": list(plan.notes)}
         if explain:
-            payload["explained"] = strategy.explain(rated)
-            payload["waves"] = [[row(plan, name) for name in wave] for wave in waves(plan.nodes)]
+            payload["explained"] = explain_score(rated)
+            payload["waves"] = [[row(plan, name) for name in wave] for wave in plan_waves(plan.nodes)]
     return payload, 1 if found.errors else 0
 
 
@@ -174,7 +170,7 @@ def _brief(check: object) -> str:
     return f"{kind}: {value if isinstance(value, str) else 'given'}"
 
 
-def sound(given: Source, found: Checked) -> Plan:
+def sound_plan(given: PlanSource, found: Checked) -> Plan:
     """The plan; or an error with all its problems."""
     if not found.errors and found.plan is not None:
         return found.plan
@@ -191,7 +187,7 @@ def sound(given: Source, found: Checked) -> Plan:
     )
 
 
-def refuse_way_out(session: Session, given: Source) -> None:
+def refuse_way_out(session: Session, given: PlanSource) -> None:
     """Refuse a link in the project that leads out of it: trusting the project does not cover that file."""
     if not given.path:
         return
@@ -225,7 +221,7 @@ def new(
     known = facts(session)
     chosen, why = _choose_agents(session, title, agents, template, known)
     text, made = _text(title, chosen, template, strategy)
-    found = look_over(session, Source("the skeleton", "", text.encode("utf-8", "replace")))
+    found = check_source(session, PlanSource("the skeleton", "", text.encode("utf-8", "replace")))
     if found.plan is None or found.errors:
         first = next(one for one in found.problems if one.level == "error")
         raise BadInput(f"That cannot be the task of a plan: {first.message}", "Say it in other words.")
@@ -244,7 +240,7 @@ def new(
         "form": template or "short",
         "strategy": made,
         "nodes": len(found.plan.nodes),
-        "trusted": name is not None and not trust.untrusted(session.root, [name]),
+        "trusted": name is not None and not untrusted_files(session.root, [name]),
         "next": [f"overhand plan check {shown}", f"overhand plan run {shown} --wait"],
     })  # fmt: skip
 
@@ -264,13 +260,13 @@ def _choose_agents(
             )
         _must_exist(session, names, known)
         return names, ""
-    fit = skeleton.fitting(task, {name: one.capabilities for name, one in known.items()})
+    fit = fitting_agents(task, {name: one.capabilities for name, one in known.items()})
     if fit:
         return (fit[:1] if template == "standard" else fit), "their capabilities fit the task"
-    from overhand.agents import files
+    from overhand.agents import choose_agent
 
     try:
-        name, told = files.choose(session.root, trust.settings(session.root))
+        name, told = choose_agent(session.root, trusted_config(session.root))
     except BadInput as error:
         raise BadInput(error.message, "No capabilities fit the task; name some: --agents a,b") from None
     return [name], told or "no other agent's capabilities fit the task"
@@ -280,12 +276,12 @@ def _must_exist(session: Session, names: list[str], known: Mapping[str, AgentFac
     """Refuse unknown names, each with a similar one."""
     from difflib import get_close_matches
 
-    from overhand.agents import files
+    from overhand.agents import agent_files
 
     missing = [name for name in dict.fromkeys(names) if name not in known]
     if not missing:
         return
-    broken = [name for name in missing if name in files.names(session.root)]
+    broken = [name for name in missing if name in agent_files(session.root)]
     if broken:
         raise BadInput(f"The agent {broken[0]!r} cannot be used.", f"See why: overhand agents {broken[0]}")
     told = []
@@ -297,14 +293,14 @@ def _must_exist(session: Session, names: list[str], known: Mapping[str, AgentFac
 
 def _text(task: str, agents: list[str], template: str | None, strategy: str | None) -> tuple[str, str]:
     """The file's text, and the strategy that it follows."""
-    from overhand.plans.strategy import score
+    from overhand.plans import score_plan
 
     if template:
-        return skeleton.template(template, task, agents), "sequential" if template == "sequential" else "parallel"
-    rated = score(skeleton.outline(task, agents))
+        return plan_template(template, task, agents), "sequential" if template == "sequential" else "parallel"
+    rated = score_plan(outline_plan(task, agents))
     made = strategy or rated.strategy
     why = "" if strategy else f"the score is {rated.value:.2f}"
-    return skeleton.short(skeleton.outline(task, agents, made), why), made
+    return short_plan(outline_plan(task, agents, made), why), made
 
 
 def _place(session: Session, task: str, out: str | None) -> str:
@@ -315,7 +311,7 @@ def _place(session: Session, task: str, out: str | None) -> str:
             there = os.listdir(folder)
         except OSError:
             there = []
-        return f"{folder}/{skeleton.slug(task, there)}"
+        return f"{folder}/{plan_slug(task, there)}"
     if out.endswith(os.sep) or os.path.isdir(out):
         raise BadInput(f"--out {out} is a folder.", "Name the file to write, such as plan.yaml")
     return os.path.abspath(out)
@@ -344,8 +340,8 @@ def _write_new(session: Session, path: str, text: str) -> str | None:
     if not inside:
         return None
     name = os.path.relpath(real, root)
-    if caller(session.store).is_person and session.via != "mcp":  # an agent cannot make anything trusted
+    if find_caller(session.store).is_person and session.via != "mcp":  # an agent cannot make anything trusted
         import hashlib
 
-        trust.remember(session.root, {name: hashlib.sha256(raw).hexdigest()})
+        mark_trusted(session.root, {name: hashlib.sha256(raw).hexdigest()})
     return name

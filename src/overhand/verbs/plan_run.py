@@ -10,25 +10,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput, NotTrusted, Refused
-from overhand.plans import progress
-from overhand.policy import caller, trust
-from overhand.policy import config as configs
-from overhand.policy.actor import Actor
-from overhand.record.task import PLAN
-from overhand.verbs import Reply, Session, is_file
+from overhand.plans import FAILED, HELD, PENDING, READY, SKIPPED, STOPPED, VERIFIED
+from overhand.policy import Actor, find_caller, is_trusted_content, load_config, parse_setting, trusted_config
+from overhand.record import PLAN_KIND
 from overhand.verbs import plan as plans
-from overhand.verbs.plan import SCHEMA, Source
+from overhand.verbs.plan import SCHEMA, PlanSource
 from overhand.verbs.plan_view import View, line
-from overhand.verbs.reconcile import refresh
+from overhand.verbs.reconcile import refresh_task
 from overhand.verbs.setup import plan_commands
+from overhand.verbs.verb import Reply, Session, is_file
 from overhand.words import option_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from overhand.plans.model import Plan
-    from overhand.policy.caller import Caller
-    from overhand.record.task import Task
+    from overhand.plans import Plan
+    from overhand.policy import Caller
+    from overhand.record import Task
 
     Row = dict[str, Any]
 
@@ -46,19 +44,19 @@ def run(
     set: list[str] | None = None,
 ) -> Reply:
     """Run a plan from a file or standard input."""
-    given = plans.source(word, stdin=stdin)
+    given = plans.plan_source(word, stdin=stdin)
     limits = {"max_parallel": max_parallel, "budget": budget, "timeout": timeout}
     if dry_run:
-        return Reply(dry(session, given, strict=strict, **limits))
-    task, plan, found = accept(session, given, strict=strict, settings=set, **limits)
+        return Reply(plan_dry_run(session, given, strict=strict, **limits))
+    task, plan, found = accept_plan(session, given, strict=strict, settings=set, **limits)
     if wait:
         return wait_for(session, task.id)
-    return Reply(receipt(session, task, plan, found))
+    return Reply(plan_receipt(session, task, plan, found))
 
 
-def accept(
+def accept_plan(
     session: Session,
-    given: Source,
+    given: PlanSource,
     *,
     strict: bool = False,
     settings: list[str] | None = None,
@@ -71,13 +69,13 @@ def accept(
     from overhand.verbs.setup import ask_for_trust, first_use
 
     plans.refuse_way_out(session, given)
-    who = caller.caller(session.store)
+    who = find_caller(session.store)
     if settings and not (who.is_person and session.via != "mcp"):
         raise Refused("--set comes from a person, never from an agent.", "Leave it out.")
-    wanted = dict(configs.setting(text) for text in settings or ())
-    configs.load(session.root, wanted)  # an invalid setting is refused before anything else
-    found = plans.look_over(session, given, strict=strict)
-    plan = limited(plans.sound(given, found), max_parallel=max_parallel, budget=budget, timeout=timeout)
+    wanted = dict(parse_setting(text) for text in settings or ())
+    load_config(session.root, wanted)  # an invalid setting is refused before anything else
+    found = plans.check_source(session, given, strict=strict)
+    plan = limited(plans.sound_plan(given, found), max_parallel=max_parallel, budget=budget, timeout=timeout)
     first_use(session)
     ask_for_trust(session, who)
     try:
@@ -85,21 +83,21 @@ def accept(
             "name": os.path.basename(given.path) or "plan.yaml",
             "budget": budget,
             "settings": wanted,
-            "trusted": may_run(session, who, given, plan),
+            "trusted": may_run_plan(session, who, given, plan),
         }
-        return submit(session, plan, given.raw.decode("utf-8", "replace"), options), plan, found
+        return submit_plan(session, plan, given.raw.decode("utf-8", "replace"), options), plan, found
     except Refused as error:
-        note_refusal(session, who, plan.task, PLAN, error)
+        note_refusal(session, who, plan.task, PLAN_KIND, error)
         raise
 
 
-def submit(session: Session, plan: Plan, source: str, options: Mapping[str, Any]) -> Task:
+def submit_plan(session: Session, plan: Plan, source: str, options: Mapping[str, Any]) -> Task:
     """Make the plan's task, under the guards of any delegation, and hand it to the supervisor."""
-    from overhand.plans import task
+    from overhand.plans import make_plan_task
 
-    who = caller.caller(session.store)
-    actor = Actor(session.store, trust.settings(session.root), who.by(session.via))
-    made = task.make(actor, who, plan, source, options)
+    who = find_caller(session.store)
+    actor = Actor(session.store, trusted_config(session.root), who.by(session.via))
+    made = make_plan_task(actor, who, plan, source, options)
     if not options.get("no_start"):
         session.hand_over([made.id])
     return made
@@ -119,23 +117,23 @@ def limited(
         if not changes["timeout"]:
             raise BadInput("--timeout is no time at all.", "Write it as 30s, 5m or 2h.")
     if budget is not None:
-        from overhand.drafts.words import budget_of
-        from overhand.policy.budget import parse
+        from overhand.drafts import checked_budget
+        from overhand.policy import parse_budget
 
-        budget_of(budget)
-        if tokens := parse(budget).tokens:
+        checked_budget(budget)
+        if tokens := parse_budget(budget).tokens:
             changes["budget"] = int(tokens)
     return replace(plan, **changes) if changes else plan
 
 
-def may_run(session: Session, who: Caller, given: Source, plan: Plan) -> bool:
+def may_run_plan(session: Session, who: Caller, given: PlanSource, plan: Plan) -> bool:
     """Whether its commands are trusted; raises where that is needed and they are not.
 
     A person's own text is trusted. A file of the project has to be trusted first, for it may have come with a clone.
     A plan from an agent may name agents, as any delegation may, but no command.
     """
     name = given.inside(session.root)
-    if name is not None and trust.vouches(session.root, name, given.raw):
+    if name is not None and is_trusted_content(session.root, name, given.raw):
         return True
     if who.is_person and session.via != "mcp":
         if name is not None:
@@ -150,7 +148,7 @@ def may_run(session: Session, who: Caller, given: Source, plan: Plan) -> bool:
     return False
 
 
-def _ask(session: Session, given: Source, name: str) -> None:
+def _ask(session: Session, given: PlanSource, name: str) -> None:
     """Ask on a terminal whether to trust the file; the bytes that were read must be the trusted ones."""
     refused = NotTrusted(
         f"Not trusted yet: {name}. Nothing was run.", f"Read it, then: overhand trust {given.word}", files=[name]
@@ -160,17 +158,16 @@ def _ask(session: Session, given: Source, name: str) -> None:
     from overhand.verbs.setup import trust_project
 
     trust_project(session, file=[given.path])
-    if not trust.vouches(session.root, name, given.raw):
+    if not is_trusted_content(session.root, name, given.raw):
         raise refused  # it was changed meanwhile
 
 
-def dry(session: Session, given: Source, *, strict: bool = False, **limits: str | None) -> dict[str, Any]:
+def plan_dry_run(session: Session, given: PlanSource, *, strict: bool = False, **limits: str | None) -> dict[str, Any]:
     """What would run when, by whom and within which limits."""
-    from overhand.plans.order import waves
-    from overhand.plans.strategy import score
+    from overhand.plans import plan_waves, score_plan
 
-    found = plans.look_over(session, given, strict=strict)
-    plan = limited(plans.sound(given, found), **limits)
+    found = plans.check_source(session, given, strict=strict)
+    plan = limited(plans.sound_plan(given, found), **limits)
     failure = plan.failure
     on_failure = [failure.policy, *([f"{failure.max_retries} retries"] if failure.max_retries else [])]
     on_failure += [f"then {failure.fallback}"] if failure.fallback else []
@@ -180,7 +177,7 @@ def dry(session: Session, given: Source, *, strict: bool = False, **limits: str 
         "file": given.word,
         "task": plan.task,
         "nodes": len(plan.nodes),
-        "strategy": score(plan).strategy,
+        "strategy": score_plan(plan).strategy,
         "merge": plan.merge.strategy,
         "on_failure": ", ".join(on_failure),
         "limits": {
@@ -188,7 +185,7 @@ def dry(session: Session, given: Source, *, strict: bool = False, **limits: str 
             "budget": limits.get("budget") or (f"{plan.budget} tokens" if plan.budget else None),
             "timeout": plan.timeout,
         },
-        "waves": [[plans.row(plan, name) for name in wave] for wave in waves(plan.nodes)],
+        "waves": [[plans.row(plan, name) for name in wave] for wave in plan_waves(plan.nodes)],
         "commands": plan_commands(plan),
         "warnings": [one.as_json() for one in found.problems],
         "next": [f"overhand plan run {given.word} --wait"],
@@ -200,9 +197,9 @@ def _at_once(plan: Plan) -> int | None:
     return 1 if plan.strategy == "sequential" else plan.max_parallel or None
 
 
-def receipt(session: Session, task: Task, plan: Plan, found: plans.Checked) -> dict[str, Any]:
+def plan_receipt(session: Session, task: Task, plan: Plan, found: plans.Checked) -> dict[str, Any]:
     """The object of `plan run`."""
-    from overhand.plans.strategy import score
+    from overhand.plans import score_plan
 
     handle = task.handle
     return {
@@ -212,7 +209,7 @@ def receipt(session: Session, task: Task, plan: Plan, found: plans.Checked) -> d
         **{key: getattr(task, key) for key in ("handle", "title", "agent")},
         "state": "accepted",
         "nodes": len(plan.nodes),
-        "strategy": score(plan).strategy,
+        "strategy": score_plan(plan).strategy,
         "max_parallel": _at_once(plan),
         "timeout": plan.timeout,
         "budget": task.budget,
@@ -226,17 +223,17 @@ def receipt(session: Session, task: Task, plan: Plan, found: plans.Checked) -> d
 
 # the words of the output form; of all other states: running
 _STATUSES = {
-    progress.VERIFIED: "completed",
-    progress.FAILED: "failed",
-    progress.SKIPPED: "skipped",
-    progress.STOPPED: "cancelled",
-    progress.PENDING: "pending",
-    progress.HELD: "pending",
-    progress.READY: "pending",
+    VERIFIED: "completed",
+    FAILED: "failed",
+    SKIPPED: "skipped",
+    STOPPED: "cancelled",
+    PENDING: "pending",
+    HELD: "pending",
+    READY: "pending",
 }
 
 
-def find(session: Session, word: str) -> str:
+def find_plan(session: Session, word: str) -> str:
     """The task of a plan; - is the last plan, not the last of its nodes."""
     task = session.store.task(session.store.resolve(word))
     if word == "-" and not task.is_plan:
@@ -246,7 +243,7 @@ def find(session: Session, word: str) -> str:
         of = task.plan if task.node else None
         hint = f"It is a node of plan {of}: overhand plan show {of}" if of else f"See it: overhand show {task.name}"
         raise BadInput(f"Task {task.name} is no plan.", hint)
-    refresh(session, task)
+    refresh_task(session, task)
     return task.id
 
 
@@ -256,7 +253,7 @@ def show(session: Session, word: str, watch: bool = False, format: str = "text")
         raise BadInput(f"--format cannot be {format!r}.", "One of: text, yaml, json")
     if watch and format != "text":
         raise BadInput(f"--watch shows text, not {format}.", "Leave one of them out; --json --watch prints JSON lines.")
-    view = View(session, find(session, word))
+    view = View(session, find_plan(session, word))
     view.look()
     if format != "text":
         return Reply(_document(session, view, format))
@@ -274,43 +271,43 @@ def show(session: Session, word: str, watch: bool = False, format: str = "text")
 
 def _document(session: Session, view: View, format: str) -> Row:
     """The output form, with the states and results of now."""
-    from overhand.plans import formats, results
+    from overhand.plans import as_yaml, plan_document, result_value
 
     rows: dict[str, Row] = {}
     for name, known in view.state.nodes.items():
         status = _STATUSES.get(known.state, "running")
         rows[name] = {"status": "partial" if status == "completed" and known.status == "partial" else status}
-        if known.state == progress.VERIFIED and name in view.tasks:
-            value = results.value_of(session.store, view.tasks[name], known.digest)
+        if known.state == VERIFIED and name in view.tasks:
+            value = result_value(session.store, view.tasks[name], known.digest)
             rows[name]["result"] = {"summary": value.summary} if value.data is None else value.data
     own = session.store.task(view.task_id)
     status = own.status if own.status is not None else "running" if own.runs else "pending"
-    made = formats.written(view.plan, str(status), rows)
-    text = formats.as_yaml(made) if format == "yaml" else json.dumps(made, ensure_ascii=False, indent=2, default=str)
+    made = plan_document(view.plan, str(status), rows)
+    text = as_yaml(made) if format == "yaml" else json.dumps(made, ensure_ascii=False, indent=2, default=str)
     head = {"schema": SCHEMA, "do": "show", "task_id": view.task_id, "handle": own.handle, "format": format}
     return {**head, "plan": made, "text": text, "raw": True}
 
 
 def graph(session: Session, word: str, format: str = "mermaid", out: str | None = None) -> Reply:
     """The plan of a file, or of a task with the states of its nodes."""
-    from overhand.plans.graph import FORMATS, picture
+    from overhand.plans import PICTURE_FORMATS, draw_plan
 
-    if format not in FORMATS:
-        raise BadInput(f"--format cannot be {format!r}.", f"One of: {', '.join(FORMATS)}")
+    if format not in PICTURE_FORMATS:
+        raise BadInput(f"--format cannot be {format!r}.", f"One of: {', '.join(PICTURE_FORMATS)}")
     states: dict[str, str] = {}
     if is_file(word):
-        given = plans.source(word)
-        found = plans.look_over(session, given)
-        plan = found.plan or plans.sound(given, found)  # one with errors can be drawn, a cycle shows
+        given = plans.plan_source(word)
+        found = plans.check_source(session, given)
+        plan = found.plan or plans.sound_plan(given, found)  # one with errors can be drawn, a cycle shows
     else:
-        view = View(session, find(session, word))
+        view = View(session, find_plan(session, word))
         view.look()
         plan, states = view.plan, view.states()
-    text = picture(plan, states, format)
+    text = draw_plan(plan, states, format)
     payload = {"schema": SCHEMA, "do": "graph", "format": format, "nodes": len(plan.nodes), "text": text}
     if out is None or out == "-":
         return Reply({**payload, "raw": True})
-    from overhand.system.files import write_file
+    from overhand.system import write_file
 
     if os.path.isdir(out):
         raise BadInput(f"--out {out} is a folder.", f"Name the file to write, such as plan.{format}")
@@ -325,7 +322,7 @@ def _each(session: Session, view: View, until: float = float("inf")) -> Iterator
     """Yields after every change of the plan, until it is at rest or the time is over."""
     with session.store.subscribe([view.task_id]) as bell:
         while True:
-            task = refresh(session, session.store.task(view.task_id))
+            task = refresh_task(session, session.store.task(view.task_id))
             view.look()
             if task.is_idle or time.monotonic() >= until or session.is_gone():
                 return
@@ -355,17 +352,17 @@ def _draw(session: Session, view: View) -> None:
         session.progress(line(view))
 
 
-def seen(session: Session, task_id: str) -> Row:
+def plan_rows(session: Session, task_id: str) -> Row:
     """The tree as it is now."""
     view = View(session, task_id)
     view.look()
     return view.payload()
 
 
-def wait_until(session: Session, task_id: str, until: float) -> bool:
+def wait_for_plan(session: Session, task_id: str, until: float) -> bool:
     """Show progress until it is at rest (then True), a node asks something or the time is over."""
     view = View(session, task_id)
-    wakes = caller.caller(session.store).is_person  # a run waits on, as it does for an answer to its own question
+    wakes = find_caller(session.store).is_person  # a run waits on, as it does for an answer to its own question
     with _slotless(session, task_id):
         for _ in _each(session, view, until):
             session.progress(line(view))
@@ -377,19 +374,19 @@ def wait_until(session: Session, task_id: str, until: float) -> bool:
 @contextmanager
 def _slotless(session: Session, task_id: str) -> Iterator[None]:
     """A run that waits for its plan holds no slot."""
-    from overhand.questions.wait import mark_of_caller
-    from overhand.supervisor import client
+    from overhand.questions import mark_of_caller
+    from overhand.supervisor import hand_to_supervisor
 
-    who = caller.caller(session.store)
+    who = find_caller(session.store)
     with mark_of_caller(session.store, who.task, who.run):
         if not who.is_person:
-            client.hand_over(session.store, [task_id])  # our slot is free now
+            hand_to_supervisor(session.store, [task_id])  # our slot is free now
         yield
 
 
 def wait_for(session: Session, task_id: str) -> Reply:
     """Wait until the plan is judged and show its tree; the same reply as `wait`."""
-    from overhand.verbs.show import describe
+    from overhand.verbs.show import describe_task
 
     view = View(session, task_id)
     try:
@@ -403,5 +400,5 @@ def wait_for(session: Session, task_id: str) -> Reply:
         session.tell(f"The work goes on. See it: overhand plan show {handle} --watch · stop it: overhand stop {handle}")
         raise
     task = session.store.task(task_id)
-    shown = {**describe(session, task, "plan"), "do": "run", "nodes": view.payload()["nodes"]}
+    shown = {**describe_task(session, task, "plan"), "do": "run", "nodes": view.payload()["nodes"]}
     return Reply(shown, 0 if task.status == "completed" else 1)

@@ -7,19 +7,35 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import NotFound, OverhandError, Refused
-from overhand.plans import progress
-from overhand.plans.advance import advance, new_state
-from overhand.policy import budget
-from overhand.record import log
-from overhand.verbs import Session
+from overhand.plans import (
+    FAILED,
+    HELD,
+    LIVE_STATES,
+    NODE_STATES,
+    RUNNING,
+    SKIPPED,
+    STARTING,
+    STOPPED,
+    VERIFIED,
+    VERIFYING,
+    WAITING,
+    PlanEvent,
+    PlanState,
+    advance_plan,
+    new_plan_state,
+    plan_event,
+)
+from overhand.policy import NODE_MEASURES, usage_of_task, usage_with_nodes
+from overhand.record import parse_log
 from overhand.verbs.tasks import read_result, with_reports
+from overhand.verbs.verb import Session
 from overhand.words import is_task_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from overhand.plans.model import Plan
-    from overhand.record.task import Task
+    from overhand.plans import Plan
+    from overhand.record import Task
 
     Row = dict[str, Any]
 
@@ -28,11 +44,11 @@ EVENTS = "plan.jsonl"
 _PART = 1 << 20
 _FEW = 200  # nodes whose tasks and results are read
 # The word for a verified node is that of its task: whether anything was checked is shown beside it.
-WORDS = {**{state: state for state in progress.STATES}, progress.VERIFIED: "completed"}
+WORDS = {**{state: state for state in NODE_STATES}, VERIFIED: "completed"}
 _PROOFS = {"all": "verified", "some": "partly verified", "none": "UNVERIFIED"}
-_SAID = {progress.HELD: "waits for your approval", progress.VERIFYING: "being checked"}
-_SHORT = (progress.FAILED, progress.SKIPPED, progress.STOPPED)
-_LIVE = (progress.STARTING, progress.RUNNING, progress.WAITING)
+_SAID = {HELD: "waits for your approval", VERIFYING: "being checked"}
+_SHORT = (FAILED, SKIPPED, STOPPED)
+_LIVE = (STARTING, RUNNING, WAITING)
 _WHYS = {
     "won": "another node was first",
     "failed": "another node failed",
@@ -46,11 +62,11 @@ class View:
     """A plan, read from its events; each look reads only new ones."""
 
     def __init__(self, session: Session, task_id: str) -> None:
-        from overhand.plans.task import read_plan
+        from overhand.plans import accepted_plan
 
         self.session, self.store, self.task_id = session, session.store, task_id
-        self.plan: Plan = read_plan(session.store, session.store.task(task_id))
-        self.state = new_state(self.plan)
+        self.plan: Plan = accepted_plan(session.store, session.store.task(task_id))
+        self.state = new_plan_state(self.plan)
         self.tasks: dict[str, str] = {}  # by node
         self.began: dict[str, float] = {}  # by node, of the attempt that runs
         self.took: dict[str, float] = {}  # by node, of all attempts that ended
@@ -76,12 +92,12 @@ class View:
         raw = b"".join(parts)
         whole = raw[: raw.rfind(b"\n") + 1]
         self._place += len(whole)
-        for event in filter(None, map(progress.event_of, log.parse(whole))):
+        for event in filter(None, map(plan_event, parse_log(whole))):
             self._take(event)
         return bool(whole)
 
-    def _take(self, event: progress.Event) -> None:
-        advance(self.plan, self.state, event)
+    def _take(self, event: PlanEvent) -> None:
+        advance_plan(self.plan, self.state, event)
         self.first = self.first or event.at
         self.last = event.at
         node = event.node
@@ -102,9 +118,9 @@ class View:
     def asks(self) -> bool:
         """Whether one of its nodes waits for a person; it is held a moment before its question is recorded."""
         nodes = self.state.nodes.items()
-        if any(known.state == progress.HELD for _, known in nodes) and self._asked(self.store.task(self.task_id)):
+        if any(known.state == HELD for _, known in nodes) and self._asked(self.store.task(self.task_id)):
             return True
-        waiting = [name for name, known in nodes if known.state == progress.WAITING and name in self.tasks]
+        waiting = [name for name, known in nodes if known.state == WAITING and name in self.tasks]
         return any(self._question(self.tasks[name]) for name in waiting)
 
     def payload(self, *, handles: bool = True) -> Row:
@@ -139,14 +155,14 @@ class View:
         known = self.state.nodes[name]
         task_id = self.tasks.get(name)
         seconds = self.took.get(name, 0.0) + (now - self.began[name] if name in self.began else 0.0)
-        waits = known.state in (progress.HELD, progress.WAITING)
+        waits = known.state in (HELD, WAITING)
         question = asked.get(name) or (self._question(task_id) if waits and task_id else None)
         whom = self.task_id if name in asked or not task_id else task_id
-        looked_up = handles or known.state != progress.VERIFIED or len(self.plan.nodes) <= _FEW
+        looked_up = handles or known.state != VERIFIED or len(self.plan.nodes) <= _FEW
         said = _SAID.get(known.state, known.state)
-        if known.state == progress.VERIFIED:
+        if known.state == VERIFIED:
             said = f"{known.status} {_PROOFS.get(self.proofs.get(name, 'none'), '')}"
-        elif known.state == progress.WAITING:
+        elif known.state == WAITING:
             said = "waits for an answer" if question else "waits"
         return {
             "node": name,
@@ -171,20 +187,20 @@ class View:
 
     def _say_paused(self, rows: list[Row]) -> None:
         """Of nodes that a provider's limit keeps from going on, until when."""
-        from overhand.agents import quota
-        from overhand.policy import config
+        from overhand.agents import all_pauses, describe_pause, driver_of_task
+        from overhand.policy import Config, load_config
 
-        if not (paused := quota.pauses(self.store)):
+        if not (paused := all_pauses(self.store)):
             return
         try:
-            settings = config.load(self.store.root)
+            settings = load_config(self.store.root)
         except OverhandError:
-            settings = config.Config()  # the error is reported where the settings matter
+            settings = Config()  # the error is reported where the settings matter
         for row in rows:
             if row["task_id"] and row["state"] in _LIVE:
                 child = _task(self.session, row["task_id"])
-                driver = quota.driver_of(self.store.root, child, settings) if child and child.queued else ""
-                row["said"] = quota.say(driver, paused[driver]) if driver in paused else row["said"]
+                driver = driver_of_task(self.store.root, child, settings) if child and child.queued else ""
+                row["said"] = describe_pause(driver, paused[driver]) if driver in paused else row["said"]
 
     def _handle(self, task_id: str) -> int | None:
         if task_id not in self._handles:
@@ -194,20 +210,20 @@ class View:
 
     def _asked(self, own: Task) -> dict[str, str]:
         """By node, what a person is asked before it may begin."""
-        from overhand.questions import record
+        from overhand.questions import full_question
 
         return {
-            one.step.rpartition(".")[0]: record.full_text(self.store, self.task_id, one)
+            one.step.rpartition(".")[0]: full_question(self.store, self.task_id, one)
             for one in own.open_questions
             if one.step and one.step.rpartition(".")[0] in self.plan.nodes
         }
 
     def _question(self, task_id: str) -> str | None:
-        from overhand.questions import record
+        from overhand.questions import full_question
 
         task = _task(self.session, task_id)
         asked = task.open_questions if task else []
-        return record.full_text(self.store, task_id, asked[0]) if asked else None
+        return full_question(self.store, task_id, asked[0]) if asked else None
 
 
 def _task(session: Session, task_id: str | None) -> Task | None:
@@ -247,7 +263,7 @@ def _counts(states: list[str]) -> dict[str, int]:
     return {state: count for state, count in found.items() if count}
 
 
-def _state(own: Task, state: progress.State) -> str:
+def _state(own: Task, state: PlanState) -> str:
     """The state of the whole plan, in a word."""
     if own.status is not None and not own.queued:
         return str(own.status)
@@ -260,7 +276,7 @@ def line(view: View) -> str:
     """The plan in one line."""
     own, nodes = view.store.task(view.task_id), view.state.nodes.values()
     counts = _counts([WORDS[known.state] for known in nodes])
-    live = [known.spec.id for known in nodes if known.state in progress.LIVE][:4]
+    live = [known.spec.id for known in nodes if known.state in LIVE_STATES][:4]
     text = f"{own.handle} plan: {_state(own, view.state)}"
     text += "".join(f", {count} {state}" for state, count in counts.items())
     return f"{text} · {', '.join(live)}" if live else text
@@ -279,11 +295,11 @@ def parts(session: Session, task: Task, result: Mapping[str, Any]) -> Row:
 
 def usage(session: Session, task: Task, result: Mapping[str, Any]) -> Row:
     """What it has used, which is what its nodes have: in its result, or as they are now."""
-    own = budget.usage_of(task)
+    own = usage_of_task(task)
     if "usage" in result:
-        return {**own, **{name: result["usage"][name] for name in budget.OF_NODES}}
+        return {**own, **{name: result["usage"][name] for name in NODE_MEASURES}}
     ours = [s for s in session.store.tasks() if s.node and s.parent and s.parent.task == task.id]
-    return budget.with_nodes(own, [budget.usage_of(with_reports(session, one)) for one in ours])
+    return usage_with_nodes(own, [usage_of_task(with_reports(session, one)) for one in ours])
 
 
 def _by_now(session: Session, task: Task) -> list[Row]:

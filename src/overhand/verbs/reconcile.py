@@ -5,58 +5,58 @@ from __future__ import annotations
 import os
 
 from overhand.errors import Refused
-from overhand.questions import files
-from overhand.system import lock, machine
-from overhand.verbs import PATIENCE
+from overhand.questions import has_unread_files, take_in_files
+from overhand.system import is_held, machine_id
+from overhand.verbs.verb import PATIENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.record.task import Task
-    from overhand.verbs import Session
+    from overhand.record import Task
+    from overhand.verbs.verb import Session
 
 
 def looks_dead(session: Session, task: Task) -> bool:
     """Whether a run that is not recorded as judged is over: its exit is written, or its lock is free."""
     run = task.current_run
-    if run is None or run.machine not in ("", machine.machine()):
+    if run is None or run.machine not in ("", machine_id()):
         return False
     if run.has_ended:
         return True
     if run.is_plan_run:
         return False  # it lives until it is judged: any supervisor can carry it on
-    from overhand.system import detached
+    from overhand.system import exit_code, lives
 
     place = session.store.run_folder(task.id, run.id)
-    return detached.exit_code(place) is not None or not detached.lives(place)
+    return exit_code(place) is not None or not lives(place)
 
 
-def refresh(session: Session, task: Task) -> Task:
+def refresh_task(session: Session, task: Task) -> Task:
     """Settle and, where that is quick, judge a run that is over; record what a live one asked; see that a supervisor
     does the rest."""
     task = _settle(session, task) if looks_dead(session, task) else _take_questions(session, task)
     if task.item:
         task = _show_tag(session, task)
     # another process than the supervisor may execute a plan
-    executed = task.is_plan and not task.queued and lock.is_held(f"{session.store.folder(task.id)}/plan.lock")
+    executed = task.is_plan and not task.queued and is_held(f"{session.store.folder(task.id)}/plan.lock")
     if needs_supervisor(task) and not executed:
-        from overhand.supervisor import client
+        from overhand.supervisor import hand_to_supervisor, running_supervisor, wake_supervisor
 
-        if client.running(session.store) is None:
-            client.hand_over(session.store, [task.id])
+        if running_supervisor(session.store) is None:
+            hand_to_supervisor(session.store, [task.id])
         elif task.resume if task.queued else task.is_plan:
             # the process that answered may have died before it woke the supervisor, or the one that executed a plan
-            client.wake(session.store, [task.id])
+            wake_supervisor(session.store, [task.id])
     return task
 
 
 def _show_tag(session: Session, task: Task) -> Task:
     """Write the tag of its item, in case the process that recorded the change was killed; not if the file is busy."""
-    from overhand.items import sync
-    from overhand.policy.caller import caller
+    from overhand.items import is_tag_behind, sync_tag
+    from overhand.policy import find_caller
 
     try:
-        by = caller(session.store).by(session.via)
-        return sync.show(session.store, by, task.id) if sync.owes(task) else task
+        by = find_caller(session.store).by(session.via)
+        return sync_tag(session.store, by, task.id) if is_tag_behind(task) else task
     except Refused:
         return task
 
@@ -65,12 +65,12 @@ def _take_questions(session: Session, task: Task) -> Task:
     """Record questions that an agent wrote as files; a busy task is left as it is."""
     if not task.runs or task.status in ("completed", "cancelled", "rejected"):
         return task
-    if not files.has_unread(session.store, task):
+    if not has_unread_files(session.store, task):
         return task
-    from overhand.policy.caller import caller
+    from overhand.policy import find_caller
 
     try:
-        return files.take_in(session.store, task, caller(session.store).by(session.via)).task
+        return take_in_files(session.store, task, find_caller(session.store).by(session.via)).task
     except Refused:
         return task
 
@@ -85,25 +85,25 @@ def needs_supervisor(task: Task) -> bool:
 
 def _settle(session: Session, task: Task) -> Task:
     """Wait for the running supervisor to do it; without one, do it here."""
-    from overhand.supervisor import client
+    from overhand.supervisor import hand_to_supervisor, running_supervisor
 
-    if client.running(session.store) is not None:
+    if running_supervisor(session.store) is not None:
         return _settled_by_supervisor(session, task)
-    from overhand.policy import config
-    from overhand.policy.actor import Actor
-    from overhand.policy.caller import caller
-    from overhand.runs import control, finish, run
+    from overhand.policy import Actor, find_caller, load_config
+    from overhand.runs import finish_run, report_to_parent, settle_run, stop_children, unjudged_run
 
-    actor = Actor(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
-    task = run.settle(actor, task.id)
-    if children := run.stop_children(actor, task):
-        client.hand_over(session.store, children)
-    if finish.unjudged(task) and not task.checks:
-        task = finish.finish(actor, task.id)
-        if children := run.stop_children(actor, task):  # its last line may have called for a person
-            client.hand_over(session.store, children)
-        if parent := control.report_to_parent(actor, task):
-            client.hand_over(session.store, [parent])
+    actor = Actor(
+        session.store, load_config(session.root), find_caller(session.store).by(session.via), dict(os.environ)
+    )
+    task = settle_run(actor, task.id)
+    if children := stop_children(actor, task):
+        hand_to_supervisor(session.store, children)
+    if unjudged_run(task) and not task.checks:
+        task = finish_run(actor, task.id)
+        if children := stop_children(actor, task):  # its last line may have called for a person
+            hand_to_supervisor(session.store, children)
+        if parent := report_to_parent(actor, task):
+            hand_to_supervisor(session.store, [parent])
     return task
 
 
@@ -111,12 +111,12 @@ def _settled_by_supervisor(session: Session, task: Task) -> Task:
     """Wait while a dead run still looks alive, which is only a moment; not for checks, which may take long."""
     import time
 
-    from overhand.supervisor import client
-    from overhand.system.bell import deadline
+    from overhand.supervisor import hand_to_supervisor
+    from overhand.system import deadline
 
     task_id = task.id
     with session.store.subscribe([task_id]) as bell:
-        client.hand_over(session.store, [task_id])
+        hand_to_supervisor(session.store, [task_id])
         until = deadline(session.patience)
         while looks_dead(session, task := session.store.task(task_id)):
             run = task.current_run

@@ -8,32 +8,48 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import files, programs, sessions
-from overhand.drafts.words import budget_of
+from overhand.agents import agent_files, find_agent, native_session, session_command
+from overhand.drafts import checked_budget
 from overhand.errors import BadInput, NotAllowed, Refused, storage_failed
-from overhand.policy import config as configs
-from overhand.policy import trust
-from overhand.policy.actor import Actor
-from overhand.policy.caller import caller, require_person
-from overhand.questions import record
-from overhand.record.events import ABSENT, Accepted, RunEnded, RunStarted
-from overhand.record.store import new_run_id
-from overhand.runs import checkpoints, checks, finish, prepare, prompt, run, spending, worktree
-from overhand.system import detached
-from overhand.system.files import read_file, write_file
-from overhand.verbs import Reply, Session
-from overhand.verbs.ask import give
-from overhand.verbs.control import may_run, queue_again, run_plan
-from overhand.verbs.reconcile import refresh
-from overhand.verbs.show import describe
+from overhand.policy import (
+    Actor,
+    Config,
+    config_of_task,
+    find_caller,
+    load_config,
+    require_person,
+    require_seal,
+    require_trusted,
+)
+from overhand.questions import choose_question, cut_text
+from overhand.record import ABSENT, Accepted, RunEnded, RunStarted, new_run_id
+from overhand.runs import (
+    Prepared,
+    archive_last_run,
+    clean_environment,
+    find_checkpoint,
+    finish_run,
+    lay_out_run,
+    read_task_handoff,
+    require_budget_left,
+    run_created,
+    run_environment,
+    tree_snapshot,
+)
+from overhand.system import read_file, take_life_lock, write_file
+from overhand.verbs.ask import give_answer
+from overhand.verbs.control import may_run_task, queue_again, run_plan
+from overhand.verbs.reconcile import refresh_task
+from overhand.verbs.show import describe_task
+from overhand.verbs.verb import Reply, Session
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
-    from overhand.policy.caller import Caller
-    from overhand.record.task import Task
+    from overhand.policy import Caller
+    from overhand.record import Task
 
 
-def resume(
+def resume_task(
     session: Session,
     id: str,
     answer: str | None = None,
@@ -50,39 +66,39 @@ def resume(
         return open_session(session, id)
     from overhand.verbs.setup import ask_for_trust
 
-    who = caller(session.store)
+    who = find_caller(session.store)
     task_id = session.store.resolve(id)
-    task = refresh(session, session.store.task(task_id))
+    task = refresh_task(session, session.store.task(task_id))
     may_resume(session, who, task)
     ask_for_trust(session, who)
     if task.is_plan:
         if answer is not None:
             raise BadInput("A plan takes no answer.", "Answer the node that asks: overhand answer")
-        text = budget_of(budget)
-        spending.require_some_left(session.store, task.but(budget=text or task.budget))
-        how = going_on(session, who, task, None, from_)
+        text = checked_budget(budget)
+        require_budget_left(session.store, task.but(budget=text or task.budget))
+        how = resume_from(session, who, task, None, from_)
         return run_plan(session, who, task, how, agent, "resume", wait=wait, budget=text)
-    config = configs.of_task(session.root, configs.load(session.root), task.settings)
-    if agent is None and task.runs[-1].attached and task.agent not in files.names(session.root):
+    config = config_of_task(session.root, load_config(session.root), task.settings)
+    if agent is None and task.runs[-1].attached and task.agent not in agent_files(session.root):
         raise Refused(
             f"{task.agent} is a function in a Python process, and cannot be called from here.",
             f"In Python: project.resume({task.handle}), or let another agent take over: --agent NAME",
         )
-    chosen = files.find(session.root, agent or task.agent, config)
-    trust.require(session.root, chosen.trusted_with)
-    trust.require_seal(task)
-    text = budget_of(budget)
-    spending.require_some_left(session.store, task.but(budget=text or task.budget))
-    how = going_on(session, who, task, answer, from_)
+    chosen = find_agent(session.root, agent or task.agent, config)
+    require_trusted(session.root, chosen.trusted_with)
+    require_seal(task)
+    text = checked_budget(budget)
+    require_budget_left(session.store, task.but(budget=text or task.budget))
+    how = resume_from(session, who, task, answer, from_)
     accepted = Accepted(agent=chosen.name, resume=how, budget=ABSENT if text is None else text)
     return queue_again(session, who, task_id, accepted, "resume", wait=wait)
 
 
-def going_on(session: Session, who: Caller, task: Task, answer: str | None, from_: str | None) -> dict[str, Any]:
+def resume_from(session: Session, who: Caller, task: Task, answer: str | None, from_: str | None) -> dict[str, Any]:
     """Where the next run continues from; the answer is recorded, and without one no question may be open."""
     how: dict[str, Any] = {"run": task.runs[-1].id, "why": "resumed"}
     if from_ is not None:
-        how["from"] = checkpoints.find(task, from_)
+        how["from"] = find_checkpoint(task, from_)
     if answer is not None:
         _take_answer(session, who, task, answer, how)
     elif task.open_questions:
@@ -98,7 +114,7 @@ def may_resume(session: Session, who: Caller, task: Task) -> None:
         )
     if not task.runs:
         raise Refused(f"Task {handle} has not run yet.", f"Start it: overhand run {handle}")
-    may_run(session, task)
+    may_run_task(session, task)
 
 
 def _take_answer(session: Session, who: Caller, task: Task, text: str, how: dict[str, Any]) -> None:
@@ -106,8 +122,8 @@ def _take_answer(session: Session, who: Caller, task: Task, text: str, how: dict
     if not text.strip():
         raise BadInput("--answer is empty.", "Write what the agent is to know.")
     if task.open_questions:
-        record.choose(task, None)  # says which are open, if there are several
-        give(session, who, task.id, None, text, resume=False)
+        choose_question(task, None)  # says which are open, if there are several
+        give_answer(session, who, task.id, None, text, resume=False)
     elif len(text) > 2000:
         raise BadInput("--answer is too long for a note.", "Write it into a file and name the file.")
     else:
@@ -117,7 +133,7 @@ def _take_answer(session: Session, who: Caller, task: Task, text: str, how: dict
 def unanswered(task: Task) -> Refused:
     """The refusal to run a task with open questions."""
     still_open, handle = task.open_questions, task.name
-    asked = "; ".join(f"{q.seq}: {record.shorten(q.text, 100)}" for q in still_open)
+    asked = "; ".join(f"{q.seq}: {cut_text(q.text, 100)}" for q in still_open)
     word = f"overhand answer {handle}" + (f" {still_open[0].seq}" if len(still_open) > 1 else "")
     return Refused(f"Task {handle} waits for an answer ({asked}).", f"Answer it, and it goes on by itself: {word} TEXT")
 
@@ -134,17 +150,17 @@ class Opened:
 
 def open_session(session: Session, id: str) -> Reply:
     """The agent's program in the foreground; when it ends, the task is judged as it is then."""
-    who = caller(session.store)
+    who = find_caller(session.store)
     require_person(who, "Opening a session")
-    task = refresh(session, session.store.task(session.store.resolve(id)))
+    task = refresh_task(session, session.store.task(session.store.resolve(id)))
     if not session.interactive:
         raise BadInput("--open needs a terminal.", f"Go on without one: {_instead(task)}")
-    config = configs.of_task(session.root, configs.load(session.root), task.settings)
+    config = config_of_task(session.root, load_config(session.root), task.settings)
     agent, native = _session(session, task, config)
-    trust.require(session.root, agent.trusted_with)
-    trust.require_seal(task)
+    require_trusted(session.root, agent.trusted_with)
+    require_seal(task)
     actor = Actor(session.store, config, who.by(session.via), dict(os.environ))
-    argv = programs.opened(agent, native)
+    argv = session_command(agent, native)
     opened = _begin(session, actor, task.id, agent)
     try:
         session.tell(f"{agent.driver} opens session {native}. When you leave it, the task is judged again.")
@@ -152,15 +168,15 @@ def open_session(session: Session, id: str) -> Reply:
     finally:
         os.close(opened.life)
     _end(actor, task.id, opened, code)
-    task = finish.finish(actor, task.id, patient=True)
-    return Reply(describe(session, task, "resume"), 0 if task.status == "completed" else 1)
+    task = finish_run(actor, task.id, patient=True)
+    return Reply(describe_task(session, task, "resume"), 0 if task.status == "completed" else 1)
 
 
-def _session(session: Session, task: Task, config: configs.Config) -> tuple[Agent, str]:
+def _session(session: Session, task: Task, config: Config) -> tuple[Agent, str]:
     """The newest native session of the task, and the agent it belongs to."""
     for one in reversed(task.runs):
-        if native := sessions.native(session.store, task, one):
-            return files.find(session.root, one.agent, config), native
+        if native := native_session(session.store, task, one):
+            return find_agent(session.root, one.agent, config), native
     raise Refused(f"Task {task.name} has no session that could be opened.", f"Go on with it: {_instead(task)}")
 
 
@@ -171,17 +187,17 @@ def _instead(task: Task) -> str:
 
 def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
-    text, handoff = prepare.read_handoff(session.store, task_id)
-    prepared = prepare.Prepared(agent, handoff, text, worktree.snapshot(session.root))
+    text, handoff = read_task_handoff(session.store, task_id)
+    prepared = Prepared(agent, handoff, text, tree_snapshot(session.root))
     with session.store.lock(task_id, actor.by) as locked:
-        may_run(session, locked.task, again=True)
+        may_run_task(session, locked.task, again=True)
         before = locked.task.runs[-1].id
-        prepare.archive(locked, locked.task.runs)
+        archive_last_run(locked, locked.task.runs)
         run_id = new_run_id()
         place = session.store.run_folder(task_id, run_id)
-        prepare.lay_out(actor, locked, run_id, prepared)
-        life = detached.take_life(f"{place}/life")  # free: no other process knows the folder yet
-        made = run.created(run_id, agent.name, agent.driver, 0.0).replace(attached=True)
+        lay_out_run(actor, locked, run_id, prepared)
+        life = take_life_lock(f"{place}/life")  # free: no other process knows the folder yet
+        made = run_created(run_id, agent.name, agent.driver, 0.0).replace(attached=True)
         accepted = Accepted(agent=agent.name, resume={"run": before, "why": "opened"})
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
         return Opened(run_id, place, life, before)
@@ -189,7 +205,7 @@ def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened
 
 def _foreground(argv: list[str], actor: Actor, task: Task, opened: Opened) -> int:
     """The program on our terminal, until it ends; Ctrl-C is for it. It holds `life` too: it may outlive us."""
-    env = {**checks.clean_environment(actor.env), **prompt.environment(actor.store, task, opened.run_id)}
+    env = {**clean_environment(actor.env), **run_environment(actor.store, task, opened.run_id)}
     # a handler, not «ignore»: an ignored signal would be ignored in the program too
     kept = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:

@@ -4,36 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import files, lookup, translator
-from overhand.drafts.handoff import read_document
+from overhand.agents import find_agent, lookup, translator
+from overhand.drafts import read_document
 from overhand.errors import BadInput, NotAllowed, Refused
-from overhand.policy import config as configs
-from overhand.policy import trust
-from overhand.policy.caller import caller
-from overhand.questions import record
-from overhand.record.events import Accepted
-from overhand.runs import messages, spending
-from overhand.supervisor import client
-from overhand.verbs import Reply, Session, about_task
-from overhand.verbs.control import may_run
-from overhand.verbs.reconcile import refresh
+from overhand.policy import config_of_task, find_caller, load_config, require_seal, require_trusted
+from overhand.questions import Asking, deliver_answer, hand_over_events
+from overhand.record import Accepted
+from overhand.runs import message_event, require_budget_left
+from overhand.supervisor import hand_to_supervisor
+from overhand.verbs.control import may_run_task
+from overhand.verbs.reconcile import refresh_task
 from overhand.verbs.resume import unanswered
 from overhand.verbs.tasks import waits
+from overhand.verbs.verb import Reply, Session, about_task
 
 if TYPE_CHECKING:
-    from overhand.policy.caller import Caller
-    from overhand.record.store import LockedTask
-    from overhand.record.task import Task
+    from overhand.policy import Caller
+    from overhand.record import LockedTask, Task
 
 _MOST = 100_000  # characters
 
 
-def send(session: Session, id: str, text: list[str] | str | None = None, file: str | None = None) -> Reply:
+def send_message(session: Session, id: str, text: list[str] | str | None = None, file: str | None = None) -> Reply:
     """Record a message, once; the process that runs the task delivers it."""
     message = _text(text, file)
-    who = caller(session.store)
+    who = find_caller(session.store)
     task_id = session.store.resolve(id)
-    task = refresh(session, session.store.task(task_id))
+    task = refresh_task(session, session.store.task(task_id))
     _may_send(session, who, task)
     if task.is_plan:
         return Reply(_to_nodes(session, who, task, message))
@@ -48,9 +45,9 @@ def _to_one(session: Session, who: Caller, task_id: str, text: str, *, again: bo
         how = _record(locked, text)
         task = locked.task
     if how == "into its run":
-        record.deliver(session.store, task_id, task.questions[-1], text)
+        deliver_answer(session.store, task_id, task.questions[-1], text)
     if task.queued or task.current_run:
-        client.hand_over(session.store, [task_id])
+        hand_to_supervisor(session.store, [task_id])
     reason = waits(session, task_id) if how == "in a new run" else None
     return _receipt(
         task,
@@ -75,13 +72,13 @@ def _to_nodes(session: Session, who: Caller, task: Task, text: str) -> dict[str,
     """A message to a plan goes to every node that has not ended; nodes that begin later find it in their context."""
     task_id, current = task.id, task.current_run
     with session.store.lock(task_id, who.by(session.via)) as locked:
-        locked.append(messages.event(locked.folder, text).replace(run=current.id if current else None), sync=True)
+        locked.append(message_event(locked.folder, text).replace(run=current.id if current else None), sync=True)
         task = locked.task
-    client.hand_over(session.store, [task_id])
+    hand_to_supervisor(session.store, [task_id])
     reached = []
     for child in session.store.tasks():
         if child.status is None and child.node and child.parent and child.parent.task == task_id:
-            node = refresh(session, session.store.task(child.id))
+            node = refresh_task(session, session.store.task(child.id))
             if _is_open(node):  # one that has ended is not started again: its plan has its result
                 _may_send(session, who, node)
                 if sent := _to_one(session, who, node.id, text, again=False):
@@ -144,16 +141,16 @@ def _may_send(session: Session, who: Caller, task: Task) -> None:
         raise Refused(f"Task {handle} never ran ({task.status}).", f"Start it again: overhand run {handle}")
     if task.open_questions:
         raise unanswered(task)
-    may_run(session, task, again=True)
-    config = configs.of_task(session.root, configs.load(session.root), task.settings)
-    trust.require(session.root, files.find(session.root, task.agent, config).trusted_with)
-    trust.require_seal(task)
-    spending.require_some_left(session.store, task)
+    may_run_task(session, task, again=True)
+    config = config_of_task(session.root, load_config(session.root), task.settings)
+    require_trusted(session.root, find_agent(session.root, task.agent, config).trusted_with)
+    require_seal(task)
+    require_budget_left(session.store, task)
 
 
 def _record(locked: LockedTask, text: str) -> str:
     """The message and what it starts, in one write: a crash leaves both or none."""
-    task, made = locked.task, messages.event(locked.folder, text)
+    task, made = locked.task, message_event(locked.folder, text)
     current = task.current_run
     if task.queued or (task.status is None and current is None):
         locked.append(made, sync=True)
@@ -167,6 +164,6 @@ def _record(locked: LockedTask, text: str) -> str:
         locked.append(made, sync=True)  # no coding agent looks at its ipc folder within a turn
         return "when its run ends"
     n = len(task.messages) + 1
-    handed = record.Asking(text=f"Message {n}", via="control", cause=f"message:{n}")
-    locked.append(made.replace(run=current.id), *record.handed_over(locked, current.id, handed, text), sync=True)
+    handed = Asking(text=f"Message {n}", via="control", cause=f"message:{n}")
+    locked.append(made.replace(run=current.id), *hand_over_events(locked, current.id, handed, text), sync=True)
     return "into its run"

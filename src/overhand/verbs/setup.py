@@ -6,18 +6,17 @@ import os
 
 import overhand
 from overhand.errors import BadInput, NotFound, NotTrusted, Refused
-from overhand.system.files import read_file, write_file
-from overhand.system.secrets import address
-from overhand.verbs import Reply, Session, Verb
-from overhand.verbs.table import GLOBAL, VERBS
+from overhand.system import read_file, shown_address, write_file
+from overhand.verbs.table import GLOBAL_ARGS, VERBS
+from overhand.verbs.verb import Reply, Session, Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from overhand.plans.model import Plan
-    from overhand.policy.caller import Caller
+    from overhand.plans import Plan
+    from overhand.policy import Caller
 
 NETWORK_DISKS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p")
 _CONFIG = """\
@@ -59,9 +58,9 @@ def demo(session: Session, keep: bool = False) -> Reply:
 
 def init(session: Session) -> Reply:
     """Write the settings; existing files stay as they are."""
-    from overhand.policy.caller import caller, require_person
+    from overhand.policy import find_caller, require_person
 
-    require_person(caller(session.store), "Setting up a project")
+    require_person(find_caller(session.store), "Setting up a project")
     payload: dict[str, Any] = {"schema": "overhand.init/1", "project": session.root, "wrote": _set_up(session)}
     payload["proposed"] = _proposed_checks(session.root)
     return Reply({**payload, "next": ["overhand agents", 'overhand delegate "what to do"']})
@@ -77,7 +76,7 @@ def first_use(session: Session) -> None:
 
 def _set_up(session: Session) -> list[str]:
     """The three files of `init`; only files that we wrote ourselves become trusted."""
-    from overhand.policy import projects, trust
+    from overhand.policy import file_digests, mark_trusted, remember_project
 
     known = session.store.exists()
     session.store.ensure()
@@ -94,8 +93,8 @@ def _set_up(session: Session) -> list[str]:
         write_file(f"{root}/{name}", contents[name])
     wrote += [] if known else [".agent-workspaces/.gitignore"]
     if ".overhand/config.toml" in wrote:
-        trust.remember(root, trust.marks(root, [".overhand/config.toml"]))
-    projects.remember(root)
+        mark_trusted(root, file_digests(root, [".overhand/config.toml"]))
+    remember_project(root)
     return wrote
 
 
@@ -146,14 +145,13 @@ def _proposed_checks(root: str) -> dict[str, str]:
 
 def trust_project(session: Session, file: list[str] | None = None, yes: bool = False) -> Reply:
     """Show what some files, or all, could run, ask, and remember their content."""
-    from overhand.agents import files
-    from overhand.policy import trust
-    from overhand.policy.caller import caller, require_person
+    from overhand.agents import runnable_files
+    from overhand.policy import file_digests, find_caller, mark_trusted, require_person, untrusted_files
 
-    require_person(caller(session.store), "Trusting a project")
+    require_person(find_caller(session.store), "Trusting a project")
     wanted = [_in_project(session.root, name) for name in file or ()]
-    waiting = trust.untrusted(session.root, wanted or files.runnable(session.root))
-    marks = trust.marks(session.root, waiting)  # now, so that exactly the shown bytes become trusted
+    waiting = untrusted_files(session.root, wanted or runnable_files(session.root))
+    marks = file_digests(session.root, waiting)  # now, so that exactly the shown bytes become trusted
     links = [name for name in waiting if name not in marks]
     waiting = list(marks)
     shown = [{"file": name, "runs": _what_it_runs(session.root, name)} for name in waiting]
@@ -169,9 +167,9 @@ def trust_project(session: Session, file: list[str] | None = None, yes: bool = F
         if not session.confirm(question):
             raise NotTrusted("Not trusted; nothing was run.", "Read them first, then: overhand trust")
     if waiting:
-        trust.remember(session.root, marks)
+        mark_trusted(session.root, marks)
     payload = {"schema": "overhand.trust/1", "project": session.root, "trusted": shown}
-    return Reply({**payload, "all": wanted or files.runnable(session.root), "refused": links}, 3 if links else 0)
+    return Reply({**payload, "all": wanted or runnable_files(session.root), "refused": links}, 3 if links else 0)
 
 
 def _in_project(root: str, name: str) -> str:
@@ -189,7 +187,7 @@ def _settings(name: str, value: Any) -> list[str]:
     """One setting, or a table of them, a line each."""
     if isinstance(value, dict):
         return [line for key, one in value.items() for line in _settings(f"{name}.{key}", one)]
-    return [f"{name}: {address(value) if name.startswith('notify.') else value}"]
+    return [f"{name}: {shown_address(value) if name.startswith('notify.') else value}"]
 
 
 def _of_program(text: str) -> list[str]:
@@ -203,15 +201,15 @@ def _what_it_runs(root: str, name: str) -> list[str]:
     import shlex
     import tomllib
 
-    from overhand.agents import all_drivers, files
-    from overhand.documents import agentfile
-    from overhand.plans.reader import read
+    from overhand.agents import PLAN_SUFFIXES, all_drivers, program_files
+    from overhand.documents import parse_agent_file
+    from overhand.plans import read_plan_text
 
     text = (read_file(f"{root}/{name}") or b"").decode("utf-8", "replace")
-    if not name.endswith(".md") and name in files.program_files(root, *all_drivers().values()):
+    if not name.endswith(".md") and name in program_files(root, *all_drivers().values()):
         return _of_program(text)
-    if name.endswith(files.PLANS):
-        plan = read(text, name).plan
+    if name.endswith(PLAN_SUFFIXES):
+        plan = read_plan_text(text, name).plan
         if plan is None:
             return ["a plan that cannot be read: overhand plan check says why"]
         agents = ", ".join(dict.fromkeys(node.agent or "any agent that fits" for node in plan.nodes.values()))
@@ -225,7 +223,7 @@ def _what_it_runs(root: str, name: str) -> list[str]:
         return [line for name in names if name in keys for line in _settings(name, keys[name])]
     if not name.endswith(".md"):
         return _of_program(text)
-    found, _ = agentfile.parse(text)
+    found, _ = parse_agent_file(text)
     options = found.settings if found else {}
     wanted = ("driver", "command", "function", "start", "poll", "collect", "stop")
     shown = {key: options[key] for key in wanted if options.get(key) is not None}
@@ -233,7 +231,7 @@ def _what_it_runs(root: str, name: str) -> list[str]:
 
 
 def _options(verb: Verb) -> list[str]:
-    return [arg.name for arg in (*verb.options, *GLOBAL)]
+    return [arg.name for arg in (*verb.options, *GLOBAL_ARGS)]
 
 
 def _choices(verb: Verb) -> list[str]:
@@ -305,11 +303,11 @@ def ask_for_trust(session: Session, who: Caller) -> None:
     """Ask a person on a terminal to trust files of the project that are not trusted yet."""
     if session.confirm is None or not who.is_person:
         return
-    from overhand.agents import files
-    from overhand.policy import config, trust
+    from overhand.agents import runnable_files
+    from overhand.policy import load_config, untrusted_files
 
-    if trust.untrusted(session.root, files.runnable(session.root)):
-        config.load(session.root)  # invalid settings are refused before the question
+    if untrusted_files(session.root, runnable_files(session.root)):
+        load_config(session.root)  # invalid settings are refused before the question
         trust_project(session, yes=False)
 
 

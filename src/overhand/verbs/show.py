@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from overhand.errors import NotFound, OverhandError
-from overhand.record.events import Seen
-from overhand.verbs import Reply, Session, about_task
-from overhand.verbs.reconcile import refresh
+from overhand.record import Seen
+from overhand.verbs.reconcile import refresh_task
 from overhand.verbs.tasks import queue, read_result, row, why_held
+from overhand.verbs.verb import Reply, Session, about_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from overhand.record.task import Task
+    from overhand.record import Task
 
 
 def show(session: Session, id: str, output: bool = False, report: bool = False) -> Reply:
-    task = refresh(session, session.store.task(session.store.resolve(id)))
+    task = refresh_task(session, session.store.task(session.store.resolve(id)))
     if output:
-        from overhand.system.files import read_file
+        from overhand.system import read_file
 
         raw = read_file(f"{session.store.folder(task.id)}/OUTPUT.md")
         if raw is None:
             raise NotFound(f"Task {task.name} has no accepted OUTPUT.md.", f"See why: overhand show {task.name}")
         return Reply({**about_task("show", task), "text": raw.decode("utf-8", "replace"), "raw": True})
-    payload = describe(session, task, "show")
+    payload = describe_task(session, task, "show")
     if report:
         return _report(session, task, payload)
     if session.interactive and task.status == "completed" and not task.seen:
@@ -34,20 +34,20 @@ def show(session: Session, id: str, output: bool = False, report: bool = False) 
 
 
 def _report(session: Session, task: Task, payload: dict[str, Any]) -> Reply:
-    from overhand.runs import report as reports
+    from overhand.runs import kept_report, report_lines, run_report
 
     run = task.run(task.judged_run)
     if run is None:
         how = "Wait for it: overhand wait" if task.run_state else "Start it: overhand run"
         raise NotFound("No run of this task was judged yet.", f"{how} {task.handle}")
-    made = reports.kept(session.store, task, run) or reports.report(session.store, task, run, payload)
-    return Reply({**made, "schema": "overhand.report/1", "text": "\n".join(reports.text(made)), "raw": True})
+    made = kept_report(session.store, task, run) or run_report(session.store, task, run, payload)
+    return Reply({**made, "schema": "overhand.report/1", "text": "\n".join(report_lines(made)), "raw": True})
 
 
 def _mark_seen(session: Session, task_id: str) -> None:
-    from overhand.policy.caller import caller
+    from overhand.policy import find_caller
 
-    who = caller(session.store)
+    who = find_caller(session.store)
     if who.is_person:
         try:
             with session.store.lock(task_id, who.by(session.via), patience=0.5) as locked:
@@ -71,7 +71,7 @@ _EMPTY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def describe(session: Session, task: Task, verb: str, result: dict[str, Any] | None = None) -> dict[str, Any]:
+def describe_task(session: Session, task: Task, verb: str, result: dict[str, Any] | None = None) -> dict[str, Any]:
     """The object that `show`, `wait` and `delegate --wait` print; the result is read, unless it was just recorded."""
     if result:
         usage = result["usage"]
@@ -118,21 +118,21 @@ def _usage(session: Session, task: Task, result: dict[str, Any]) -> dict[str, An
         from overhand.verbs import plan_view
 
         return plan_view.usage(session, task, result)
-    from overhand.policy.budget import usage_of
+    from overhand.policy import usage_of_task
     from overhand.verbs.tasks import with_reports
 
-    return usage_of(with_reports(session, task))
+    return usage_of_task(with_reports(session, task))
 
 
 def _questions(session: Session, task: Task) -> list[dict[str, Any]]:
     if not task.questions:
         return []
-    from overhand.questions import record
+    from overhand.questions import full_question
 
     keys = ("seq", "options", "closed", "step", "via", "run", "asked", "answered", "answer")
     rows = []
     for question in task.questions:
-        text = record.full_text(session.store, task.id, question)
+        text = full_question(session.store, task.id, question)
         rows.append({"question": text, **{key: vars(question)[key] for key in keys}, "path": task.path})
     return rows
 
@@ -140,9 +140,9 @@ def _questions(session: Session, task: Task) -> list[dict[str, Any]]:
 def _messages(session: Session, task: Task) -> list[dict[str, Any]]:
     if not task.messages:
         return []
-    from overhand.runs import messages
+    from overhand.runs import shown_messages
 
-    return messages.shown(session.store, task)
+    return shown_messages(session.store, task)
 
 
 def lately(session: Session, task: Task) -> str:
@@ -150,6 +150,6 @@ def lately(session: Session, task: Task) -> str:
     run = task.current_run
     if run is None or run.has_ended or not task.settings.get("real"):
         return ""
-    from overhand.agents import sessions
+    from overhand.agents import last_activity
 
-    return sessions.lately(session.store.run_folder(task.id, run.id), run.driver, session.root)
+    return last_activity(session.store.run_folder(task.id, run.id), run.driver, session.root)

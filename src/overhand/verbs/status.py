@@ -6,14 +6,12 @@ import os
 import time
 
 from overhand.errors import OverhandError, storage_failed
-from overhand.record.headline import headline, is_for_a_person
-from overhand.record.overview import Overview
-from overhand.system import lock, machine
-from overhand.system.files import read_file
-from overhand.verbs import Reply, Session
-from overhand.verbs.reconcile import needs_supervisor, refresh
+from overhand.record import Overview, headline_of, is_for_a_person
+from overhand.system import boot_id, epoch_of, is_held, machine_id, read_file
+from overhand.verbs.reconcile import needs_supervisor, refresh_task
 from overhand.verbs.show import lately
 from overhand.verbs.tasks import queue, row, stamp, why_held
+from overhand.verbs.verb import Reply, Session
 from overhand.words import HEADLINES
 
 TYPE_CHECKING = False
@@ -21,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from overhand.record.store import Store
-    from overhand.record.task import Question, Run, Task
+    from overhand.record import Question, Run, Store, Task
 
     Row = dict[str, Any]
 
@@ -82,9 +79,9 @@ class Headline:
         return shown
 
     def _everywhere(self) -> list[Project]:
-        from overhand.policy import projects
+        from overhand.policy import known_projects
 
-        for root in projects.known():
+        for root in known_projects():
             if root not in self.projects:
                 self.projects[root] = Project(Session(root, self.session.via), own=False)
         here = self.projects[self.session.root]
@@ -117,7 +114,7 @@ class Project:
         now = time.time()
         groups: dict[str, list[Row]] = {}
         for name in HEADLINES:
-            states = [s for s in live if headline(s) == name]
+            states = [s for s in live if headline_of(s) == name]
             if most := _SHOWN.get(name, 0):
                 states = [*self.overview.newest(name, most), *states][-most:]
             groups[name] = [self._row(task, places, now) for task in states]
@@ -134,22 +131,22 @@ class Project:
         """Refresh tasks that are not at rest; the record of a supervised run is only a moment behind."""
         states, store = self.overview.states, self.session.store
         moving = [task for task in states.values() if needs_supervisor(task)]
-        supervised = bool(moving) and lock.is_held(f"{store.own}/lock")
+        supervised = bool(moving) and is_held(f"{store.own}/lock")
         for task in moving:
             if supervised and self._goes_on(task):
                 continue
             if self.own or supervised:
-                states[task.id] = refresh(self.session, task)
+                states[task.id] = refresh_task(self.session, task)
             else:  # work of another project is not started from here
                 notice = f"nobody looks after it: overhand -C {self.session.root}"
                 states[task.id] = task.but(notices=[*task.notices, notice])
 
     def _goes_on(self, task: Task) -> bool:
         run = task.current_run
-        if run is None or run.machine not in ("", machine.machine()):
+        if run is None or run.machine not in ("", machine_id()):
             return True
         place = self.session.store.run_folder(task.id, run.id)
-        return not run.has_ended and not os.path.exists(f"{place}/exit") and lock.is_held(f"{place}/life")
+        return not run.has_ended and not os.path.exists(f"{place}/exit") and is_held(f"{place}/life")
 
     def _places(self, live: list[Task]) -> dict[str, dict[str, Any]]:
         places = queue(live)
@@ -221,9 +218,9 @@ def _typed(store: Store) -> list[Row]:
     raw = read_file(f"{store.own}/sightings") or b""
     if not raw or raw.endswith(b'"waiting": {}}'):
         return []
-    from overhand.items import unrecorded
+    from overhand.items import unrecorded_tags
 
-    names = {key.rpartition("#")[0]: told for key, told in unrecorded.waiting(store).items()}
+    names = {key.rpartition("#")[0]: told for key, told in unrecorded_tags(store).items()}
     return [
         {"item": name, "since": told.get("since"), "why": told.get("why"), "command": f"overhand item approve {name}"}
         for name, told in sorted(names.items())
@@ -237,9 +234,9 @@ def _plan(path: str) -> tuple[int, int, str] | None:
         return None
     if raw is None or b"plan" not in raw.lower():
         return None
-    from overhand.runs import steps
+    from overhand.runs import step_progress
 
-    return steps.progress(raw)
+    return step_progress(raw)
 
 
 def _age(task: Task, now: float) -> float | None:
@@ -253,7 +250,7 @@ def _age(task: Task, now: float) -> float | None:
     else:
         since = open_[0].asked if open_ else run.created if run else task.created
     try:
-        return round(max(0.0, now - machine.epoch(since)), 1) if since else None
+        return round(max(0.0, now - epoch_of(since)), 1) if since else None
     except ValueError:
         return None
 
@@ -262,8 +259,8 @@ def _deadline(run: Run | None) -> str | None:
     """When a run must be done; time that it waits for an answer does not count."""
     if run is None or not run.timeout:
         return None
-    waits = time.monotonic() - run.waiting if run.waiting is not None and run.boot == machine.boot() else 0.0
-    return stamp(machine.epoch(run.created) + run.timeout + run.waited + max(0.0, waits))
+    waits = time.monotonic() - run.waiting if run.waiting is not None and run.boot == boot_id() else 0.0
+    return stamp(epoch_of(run.created) + run.timeout + run.waited + max(0.0, waits))
 
 
 def usage(task: Task) -> dict[str, Any] | None:

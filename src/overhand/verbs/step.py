@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from overhand.errors import BadInput, NotFound, OverhandError, StaleRun
-from overhand.policy.caller import caller
-from overhand.record.events import ABSENT, StepMarked
-from overhand.runs import steps
-from overhand.system.files import read_file
-from overhand.verbs import Reply, Session, about_task
+from overhand.policy import find_caller
+from overhand.record import ABSENT, StepMarked
+from overhand.runs import STEP_STATES, asked_suffix, failed_suffix, mark_step, read_steps, step_progress
+from overhand.system import read_file
+from overhand.verbs.verb import Reply, Session, about_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from overhand.policy.caller import Caller
-    from overhand.record.store import LockedTask
-    from overhand.record.task import Task
-    from overhand.runs.steps import Item
+    from overhand.policy import Caller
+    from overhand.record import LockedTask, Task
+    from overhand.runs import StepItem
 
 _LONG = 200  # characters of a step's text in the log and of a reason in the file
 
@@ -31,7 +30,7 @@ def step(
     phase: str | None = None,
 ) -> Reply:
     """Mark a step of the plan; without a step, show the plan."""
-    who = caller(session.store)
+    who = find_caller(session.store)
     words = [word for word in (id, step, *(state or ())) if word is not None]
     if who.is_person:
         if not words:
@@ -48,7 +47,7 @@ def step(
         task, raw = session.store.task(task_id), read_file(path)
         if raw is None:
             raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
-        shown: dict[str, Any] = {"steps": [_row(item) for item in steps.read(raw)]}
+        shown: dict[str, Any] = {"steps": [_row(item) for item in read_steps(raw)]}
     else:
         select, wanted, rest = _parsed(words, who)
         suffix = _suffix(wanted, " ".join(rest) if rest else reason, question)
@@ -56,15 +55,15 @@ def step(
             task = locked.task
             _require_holder(task, who)
             see = f"overhand step {task.name}" if who.is_person else "overhand step"
-            marked = steps.mark(path, select, steps.STATES[wanted], suffix, see)
+            marked = mark_step(path, select, STEP_STATES[wanted], suffix, see)
             _record(locked, path, marked, who)
         raw = read_file(path) or b""
         shown = {"step": _row(marked)}
-    done, total, _ = steps.progress(raw)
+    done, total, _ = step_progress(raw)
     return Reply({**about_task("step", task), **shown, "progress": {"done": done, "total": total}})
 
 
-def _row(item: Item) -> dict[str, Any]:
+def _row(item: StepItem) -> dict[str, Any]:
     shown = {"n": item.number, "text": item.text, "marker": item.marker, "state": item.state}
     more = {"question": item.question, "error": item.error}
     return {**shown, **{name: value for name, value in more.items() if value}}
@@ -73,11 +72,11 @@ def _row(item: Item) -> dict[str, Any]:
 def _parsed(words: list[str], who: Caller) -> tuple[str, str, list[str]]:
     """Which step, which state, and the words behind `error`: they are the reason."""
     at = len(words) - 1
-    if len(words) > 1 and words[0].isascii() and words[0].isdigit() and words[1] in steps.STATES:
+    if len(words) > 1 and words[0].isascii() and words[0].isdigit() and words[1] in STEP_STATES:
         at = 1
-    elif words[-1] not in steps.STATES:
+    elif words[-1] not in STEP_STATES:
         at = words.index("error", 1) if "error" in words[1:] else -1
-    usage = f"overhand step {'ID ' if who.is_person else ''}N|TEXT {'|'.join(steps.STATES)}"
+    usage = f"overhand step {'ID ' if who.is_person else ''}N|TEXT {'|'.join(STEP_STATES)}"
     if at < 0:
         raise BadInput(f"{words[-1]!r} is no state of a step: say which step, then what it is.", usage)
     if at == 0:
@@ -97,7 +96,7 @@ def _suffix(wanted: str, reason: str | None, question: str | None) -> str | None
             raise BadInput(f"--question is for a step that is blocked, not {wanted}.", "Leave it out.")
         if not (number.isascii() and number.isdigit() and len(number) < 7 and int(number) > 0):
             raise BadInput(f"{question!r} is not the number of a question.", "Write it as --question 1")
-        return steps.asked(int(number))
+        return asked_suffix(int(number))
     if reason is None:
         return None
     if wanted != "error":
@@ -105,7 +104,7 @@ def _suffix(wanted: str, reason: str | None, question: str | None) -> str | None
             f"--reason is for an error; {wanted} has none.",
             'What blocks you is asked: overhand ask "…"' if wanted == "blocked" else "Leave it out.",
         )
-    return steps.because(reason if len(reason) <= _LONG else reason[: _LONG - 1] + "…") or None
+    return failed_suffix(reason if len(reason) <= _LONG else reason[: _LONG - 1] + "…") or None
 
 
 def _require_holder(task: Task, who: Caller) -> None:
@@ -118,7 +117,7 @@ def _require_holder(task: Task, who: Caller) -> None:
         )
 
 
-def _record(locked: LockedTask, path: str, marked: Item, who: Caller) -> None:
+def _record(locked: LockedTask, path: str, marked: StepItem, who: Caller) -> None:
     """One event per change; a mark that cannot be recorded is undone."""
     before = marked.before
     if before is None:
@@ -130,6 +129,6 @@ def _record(locked: LockedTask, path: str, marked: Item, who: Caller) -> None:
         locked.append(event)
     except OverhandError:
         question = f" (IPC: {before.question})" if before.question else ""
-        suffix = question + (steps.because(before.error) if before.error else "")
-        steps.mark(path, str(marked.number), before.marker, suffix)
+        suffix = question + (failed_suffix(before.error) if before.error else "")
+        mark_step(path, str(marked.number), before.marker, suffix)
         raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.verbs import Arg, Verb
+from overhand.verbs.verb import Arg, Verb
 from overhand.words import CLAIMS
 
 ID = Arg("ID", "a task: its number, a part of its title, its id, or - for the last one")
@@ -44,7 +44,7 @@ DELEGATE = (
     Arg("--strict", "warnings count as errors"),
 )
 
-GLOBAL = (
+GLOBAL_ARGS = (
     Arg("--json", "one JSON object instead of text (JSON lines for streams)"),
     Arg("--project DIR", "the project folder (else the one around you)", short="-C"),
     Arg("--help", "show this", short="-h"),
@@ -63,6 +63,7 @@ EVERYDAY = (
     Verb(
         "delegate",
         "hand a task to an agent",
+        "overhand.verbs.delegate:delegate_task",
         words=(Arg("TITLE", "what to do", optional=True),),
         options=DELEGATE,
         aliases=("dispatch",),
@@ -90,6 +91,7 @@ EVERYDAY = (
     Verb(
         "send",
         "tell an agent something: with its next turn, or in a new run",
+        "overhand.verbs.send:send_message",
         words=(ID, Arg("TEXT", "what it is to know", many=True, optional=True)),
         options=(Arg("--file FILE", "take the message from a file, or - for standard input"),),
         about="A finished agent goes on with it in its own session, in the same task, and is judged again. Coding "
@@ -107,7 +109,7 @@ EVERYDAY = (
     Verb(
         "stop",
         "stop a task and everything its run started",
-        "overhand.verbs.control:stop",
+        "overhand.verbs.control:stop_tasks",
         words=(Arg("ID", ID.help, many=True, optional=True),),
         options=(
             Arg("--all", "every task that is queued or at work"),
@@ -118,6 +120,7 @@ EVERYDAY = (
     Verb(
         "resume",
         "go on with a task that ended short",
+        "overhand.verbs.resume:resume_task",
         words=(ID,),
         options=(
             Arg("--answer TEXT", "the answer to its open question, or a word to go on with"),
@@ -482,6 +485,6 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 
 
-def verb(name: str) -> Verb | None:
+def find_verb(name: str) -> Verb | None:
     """The verb of this name."""
     return next((row for row in VERBS if row.name == name), None)

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import os
 
-from overhand.documents import tags
+from overhand.documents import (
+    is_tag,
+    kind_of_tag,
+    patch_adding_tag,
+    patch_swapping_tag,
+    patches_removing_tag,
+    scan_tags,
+    stage_of_tag,
+    tag_row,
+)
 from overhand.errors import BadInput, NotFound, Refused, TimedOut
-from overhand.items import find
-from overhand.verbs import Reply, Session
+from overhand.items import is_text, literal_prefix, search_tags, shown_path, tag_matcher, with_hash
+from overhand.verbs.verb import Reply, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from overhand.documents.tags import Tag
-    from overhand.items.find import Hit
-    from overhand.system.edits import Patch
+    from overhand.documents import Tag
+    from overhand.items import Hit
+    from overhand.system import Patch
 
 SCHEMA = "overhand.tag/1"
 USAGE = {
@@ -49,8 +58,8 @@ def tag(session: Session, do: str, word: list[str] | None = None, **options: Any
 
 def named(word: str, *, wild: bool = False) -> str:
     """A tag as it is written; the `#` may be left out."""
-    name = find.hashed(word)
-    if tags.is_tag(name) or (wild and any(sign in name for sign in "*?[")):
+    name = with_hash(word)
+    if is_tag(name) or (wild and any(sign in name for sign in "*?[")):
         return name
     raise BadInput(f"{word!r} is no tag.", "A tag is #, a letter, then letters, digits, - and _, such as '#needs-fix'.")
 
@@ -73,7 +82,7 @@ def find_tags(
         warnings.append(text)
         session.tell(text)
 
-    hits = find.search(find.relative(where), named(name, wild=True), all=no_ignore, warn=warn)
+    hits = search_tags(shown_path(where), named(name, wild=True), all=no_ignore, warn=warn)
     if tags_only:
         hits = [(path, raw, kept) for path, raw, found in hits if (kept := [one for one in found if one.on_tags_line])]
     if session.plain:
@@ -81,7 +90,7 @@ def find_tags(
         return Reply({"schema": SCHEMA, "raw": True, "text": "\n".join(lines)})
     if files:
         return Reply({"schema": SCHEMA, "do": "find", "files": [path for path, _, _ in hits], "warnings": warnings})
-    rows = [tags.row(path, raw, one) for path, raw, found in hits for one in found]
+    rows = [tag_row(path, raw, one) for path, raw, found in hits for one in found]
     return Reply({"schema": SCHEMA, "do": "find", "hits": rows, "warnings": warnings})
 
 
@@ -115,7 +124,7 @@ def _lines(hits: list[Hit], around: int) -> list[str]:
 
 
 def _with_context(path: str, raw: bytes, hit: set[int], around: int) -> list[str]:
-    from overhand.documents.markdown import BOM
+    from overhand.documents import BOM
 
     every = raw.removeprefix(BOM).split(b"\n")
     if every and not every[-1]:
@@ -139,7 +148,7 @@ def _place(written: str) -> tuple[str, str, int]:
 
 
 def _changed(file: str, path: str, change: Callable[[bytes], Patch | None]) -> bytes:
-    from overhand.system.edits import edit
+    from overhand.system import edit_file
 
     if not path.lower().endswith((".md", ".markdown")) and os.path.exists(path):
         raise BadInput(
@@ -147,11 +156,11 @@ def _changed(file: str, path: str, change: Callable[[bytes], Patch | None]) -> b
         )
 
     def in_text(raw: bytes) -> Patch | None:
-        if not find.is_text(raw):
+        if not is_text(raw):
             raise BadInput(f"{file} is not text; nothing was changed.", "Tags stand in Markdown files: name one.")
         return change(raw)
 
-    return edit(path, in_text, limit=_MOST)
+    return edit_file(path, in_text, limit=_MOST)
 
 
 def add_tag(session: Session, file: str, name: str, **_: Any) -> Reply:
@@ -165,26 +174,26 @@ def add_tag(session: Session, file: str, name: str, **_: Any) -> Reply:
     patches: list[Patch | None] = []
 
     def change(raw: bytes) -> Patch | None:
-        patches.append(tags.added(raw, wanted))
+        patches.append(patch_adding_tag(raw, wanted))
         return patches[-1]
 
     raw = _changed(file, path, change)
-    found = next(one for one in tags.scan(raw, wanted.encode()) if one.name == wanted and one.on_tags_line)
+    found = next(one for one in scan_tags(raw, wanted.encode()) if one.name == wanted and one.on_tags_line)
     return _reply("add", file, raw, found, changed=patches[-1] is not None)
 
 
 def remove_tag(session: Session, file: str, name: str, **_: Any) -> Reply:  # noqa: ARG001 -- all five are called alike
     """Remove a tag wherever it is live in the file, or in one line."""
-    from overhand.system.edits import together
+    from overhand.system import merge_patches
 
     file, path, line = _place(file)
     wanted = named(name)
     counts: list[int] = []
 
     def change(raw: bytes) -> Patch | None:
-        patches = tags.removed(raw, wanted, line)
+        patches = patches_removing_tag(raw, wanted, line)
         counts.append(len(patches))
-        return together(raw, *patches)
+        return merge_patches(raw, *patches)
 
     _changed(file, path, change)
     head = {"schema": SCHEMA, "do": "remove", "path": file, "tag": wanted}
@@ -208,7 +217,7 @@ def swap_tag(session: Session, file: str, old: str, new: str, **_: Any) -> Reply
         if found is None:
             raise NotFound("")  # the edit retries: the file may be half-written
         chosen.append(found)
-        return tags.swapped(raw, found, wanted)
+        return patch_swapping_tag(raw, found, wanted)
 
     try:
         raw = _changed(file, path, change)
@@ -216,8 +225,8 @@ def swap_tag(session: Session, file: str, old: str, new: str, **_: Any) -> Reply
         if not read:
             raise
         raise _lost(session, file, path, read[-1], olds, line) from None
-    found = next(one for one in tags.scan(raw, wanted.encode()) if one.start == chosen[-1].start)
-    if tags.stage(wanted) == "claimed":
+    found = next(one for one in scan_tags(raw, wanted.encode()) if one.start == chosen[-1].start)
+    if stage_of_tag(wanted) == "claimed":
         _note_claim(session, path, found)
     return _reply("swap", file, raw, found, changed=True, old=chosen[-1].name)
 
@@ -225,7 +234,7 @@ def swap_tag(session: Session, file: str, old: str, new: str, **_: Any) -> Reply
 def _chosen(raw: bytes, file: str, olds: list[str], line: int) -> Tag | None:
     """The tag that is meant: on the Tags line, else the only one."""
     for name in olds:
-        found = [one for one in tags.scan(raw, name.encode()) if one.name == name and line in (0, one.line)]
+        found = [one for one in scan_tags(raw, name.encode()) if one.name == name and line in (0, one.line)]
         first = next((one for one in found if one.on_tags_line), None)
         if first is None and len(found) > 1 and not line:
             lines = ", ".join(str(one.line) for one in found[:5])
@@ -240,23 +249,23 @@ def _chosen(raw: bytes, file: str, olds: list[str], line: int) -> Tag | None:
 
 def _may_write(session: Session, name: str) -> None:
     """An agent cannot approve, by any verb."""
-    if tags.stage(name) not in ("delegated", "next") or not session.store.exists():
+    if stage_of_tag(name) not in ("delegated", "next") or not session.store.exists():
         return
-    from overhand.policy.caller import caller, require_person
+    from overhand.policy import find_caller, require_person
 
-    require_person(caller(session.store), f"Approving an item ({name})")
+    require_person(find_caller(session.store), f"Approving an item ({name})")
 
 
 def _lost(session: Session, file: str, path: str, raw: bytes, olds: list[str], line: int) -> Refused:
     """The refusal of a swap that came too late, with the holder as far as it is known."""
-    kinds = {tags.kind(name) for name in olds} - {""}
-    there = [one for one in tags.scan(raw) if tags.kind(one.name) in kinds and line in (0, one.line)]
+    kinds = {kind_of_tag(name) for name in olds} - {""}
+    there = [one for one in scan_tags(raw) if kind_of_tag(one.name) in kinds and line in (0, one.line)]
     names = " or ".join(olds)
     if not there:
         where = f"Line {line} of {file}" if line else file
         return Refused(f"{where} has no live tag {names}.", f"See which there are: overhand tag find '#*' {file}")
-    held = next((one for one in there if tags.stage(one.name) == "claimed"), there[0])
-    holder = f": {_holder(session, path, held)}" if tags.stage(held.name) == "claimed" else ""
+    held = next((one for one in there if stage_of_tag(one.name) == "claimed"), there[0])
+    holder = f": {_holder(session, path, held)}" if stage_of_tag(held.name) == "claimed" else ""
     return Refused(
         f"{names} is gone from {file}; line {held.line} has {held.name}{holder}.",
         "Nothing was changed. Somebody else was first.",
@@ -268,7 +277,7 @@ def _lost(session: Session, file: str, path: str, raw: bytes, olds: list[str], l
 def _holder(session: Session, path: str, held: Tag) -> str:
     if held.task:
         return f"task {held.task} has it"
-    from overhand.system.jsonline import loads
+    from overhand.system import load_line
 
     try:
         with open(f"{session.store.own}/claims.jsonl", encoding="utf-8", errors="replace") as file:
@@ -277,7 +286,7 @@ def _holder(session: Session, path: str, held: Tag) -> str:
         lines = []
     for line in reversed(lines):
         try:
-            claim = loads(line)
+            claim = load_line(line)
         except ValueError:
             continue
         if claim.get("path") == path and claim.get("tag") == held.name:
@@ -289,40 +298,39 @@ def _note_claim(session: Session, path: str, held: Tag) -> None:
     """Record the claim for the message of a swap that comes too late; nothing else depends on it."""
     if held.task or not session.store.exists():
         return
-    from overhand.policy.caller import user
-    from overhand.system.jsonline import dumps
-    from overhand.system.machine import now
+    from overhand.policy import user_name
+    from overhand.system import dump_line, now_stamp
 
-    claim: dict[str, Any] = {"t": now(), "path": path, "tag": held.name, "user": user(), "pid": os.getppid()}
+    claim: dict[str, Any] = {"t": now_stamp(), "path": path, "tag": held.name, "user": user_name(), "pid": os.getppid()}
     if run := os.environ.get("OVERHAND_RUN"):
         claim["run"] = run
     try:
         os.makedirs(session.store.own, exist_ok=True)
         fd = os.open(f"{session.store.own}/claims.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         with os.fdopen(fd, "wb") as file:
-            file.write(dumps(claim).encode() + b"\n")
+            file.write(dump_line(claim).encode() + b"\n")
     except OSError:
         return
 
 
 def _reply(do: str, file: str, raw: bytes, found: Tag, **more: Any) -> Reply:
-    return Reply({"schema": SCHEMA, "do": do, **tags.row(file, raw, found), "path": file, **more})
+    return Reply({"schema": SCHEMA, "do": do, **tag_row(file, raw, found), "path": file, **more})
 
 
 def await_tag(session: Session, file: str, name: str, timeout: str | None = None, **_: Any) -> Reply:  # noqa: ARG001 -- as above
     """Wait until a tag is in the file."""
-    from overhand.system.inotify import until
+    from overhand.system import wait_for_file
     from overhand.words import option_duration
 
     wanted = named(name, wild=True)
     file, path, line = _place(file)
     patience = None if timeout is None else option_duration("--timeout", timeout)
-    fits, literal = find.matcher(wanted), find.literal(wanted).encode()
+    fits, literal = tag_matcher(wanted), literal_prefix(wanted).encode()
 
     def first(raw: bytes) -> Tag | None:
-        return next((one for one in tags.scan(raw, literal) if fits(one.name) and line in (0, one.line)), None)
+        return next((one for one in scan_tags(raw, literal) if fits(one.name) and line in (0, one.line)), None)
 
-    seen = until(path, first, patience, _MOST)
+    seen = wait_for_file(path, first, patience, _MOST)
     if seen is None:
         raise TimedOut(f"{file} did not get {wanted} in time (--timeout {timeout}).", "Wait on with the same command.")
     return _reply("await", file, *seen)

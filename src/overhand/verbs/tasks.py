@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import time
 
-from overhand.record.headline import headline
-from overhand.system import machine
-from overhand.verbs import Reply, Session
-from overhand.verbs.reconcile import needs_supervisor, refresh
+from overhand.record import headline_of
+from overhand.system import epoch_of, machine_id, now_stamp
+from overhand.verbs.reconcile import needs_supervisor, refresh_task
+from overhand.verbs.verb import Reply, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from overhand.record.task import Amount, Task
+    from overhand.record import Amount, Task
 
 
 def row(task: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def row(task: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "title": task.title,
         "agent": task.agent,
         "kind": task.kind,
-        "headline": headline(task),
+        "headline": headline_of(task),
         "status": task.status,
         "verified": task.verified,
         "run_state": task.run_state,
@@ -78,13 +78,13 @@ def list_tasks(
     session: Session, live: bool = False, delegated: bool = False, resumable: bool = False, cost: bool = False
 ) -> Reply:
     """All tasks, newest last."""
-    states = [refresh(session, s) if needs_supervisor(s) else s for s in session.store.tasks()]
+    states = [refresh_task(session, s) if needs_supervisor(s) else s for s in session.store.tasks()]
     places = queue(states)
     why_held(session, places, states)
     if delegated:
         states = [s for s in states if s.queued or s.runs or s.status]
     if resumable:
-        from overhand.runs.handover import is_resumable
+        from overhand.runs import is_resumable
 
         states = [s for s in states if is_resumable(s)]
     if live:
@@ -111,7 +111,7 @@ def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[T
     """Add the reasons that the supervisor leaves in files: the day's budget is used up, or a provider's limit."""
     if not places:
         return
-    from overhand.system.files import read_file
+    from overhand.system import read_file
 
     try:
         paused = any(name.startswith("paused-") for name in os.listdir(session.store.own))
@@ -121,28 +121,28 @@ def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[T
         _why_paused(session, places, states)
     for task in states:
         if task.requeued and task.id in places:
-            from overhand.items.recovery import told
+            from overhand.items import why_it_waits
 
-            places[task.id]["reason"] = told(task)
+            places[task.id]["reason"] = why_it_waits(task)
 
     day, _, why = (read_file(f"{session.store.own}/held") or b"").decode("utf-8", "replace").strip().partition(" ")
-    if why and day == machine.now()[:10]:
+    if why and day == now_stamp()[:10]:
         for place in places.values():
             place["reason"] = why
 
 
 def _why_paused(session: Session, places: dict[str, dict[str, Any]], states: list[Task]) -> None:
-    from overhand.agents import quota
-    from overhand.policy import config
+    from overhand.agents import all_pauses, describe_pause, driver_of_task
+    from overhand.policy import load_config
 
-    paused = quota.pauses(session.store)
+    paused = all_pauses(session.store)
     if not paused:
         return
-    settings = config.load(session.root)
+    settings = load_config(session.root)
     for task in states:
-        driver = quota.driver_of(session.root, task, settings) if task.id in places else ""
+        driver = driver_of_task(session.root, task, settings) if task.id in places else ""
         if driver in paused:
-            places[task.id].update(paused=driver, reason=quota.say(driver, paused[driver]))
+            places[task.id].update(paused=driver, reason=describe_pause(driver, paused[driver]))
 
 
 def _live_row(task: Task) -> dict[str, Any] | None:
@@ -150,7 +150,7 @@ def _live_row(task: Task) -> dict[str, Any] | None:
     run = task.current_run
     if run is None or run.has_ended:
         return None
-    began = machine.epoch(run.created)
+    began = epoch_of(run.created)
     return {
         "session_id": run.id,
         "handle": task.handle,
@@ -165,7 +165,7 @@ def _live_row(task: Task) -> dict[str, Any] | None:
         "depth": task.depth,
         "path": task.path,
         "pid": run.shim,
-        "machine": run.machine if run.machine != machine.machine() else None,
+        "machine": run.machine if run.machine != machine_id() else None,
     }
 
 
@@ -179,7 +179,7 @@ _USAGE = ("input", "output", "tokens", "usd", "estimated", "turns", "used_of_bud
 
 def costs(session: Session, states: list[Task], rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The rows of `list` with what was used, each task followed by what it delegated, and the sums."""
-    from overhand.runs import spending
+    from overhand.runs import spent_today
 
     states = [with_reports(session, task) for task in states]
     known = {task.id for task in states}
@@ -203,33 +203,33 @@ def costs(session: Session, states: list[Task], rows: list[dict[str, Any]]) -> d
 
     for root in below.get(None, []):
         add(root, 0)
-    return {"tasks": ordered, "today": vars(spending.spent_today(session.store).rounded()), "total": _sum(states)}
+    return {"tasks": ordered, "today": vars(spent_today(session.store).rounded()), "total": _sum(states)}
 
 
 def with_reports(session: Session, task: Task) -> Task:
     """The same task with what its live run has reported by now."""
-    from overhand.runs import spending
+    from overhand.runs import reported_usage
 
     for run in task.runs:
         if not run.is_judged:
             place = session.store.run_folder(task.id, run.id)
-            run.usage = spending.reported(place) or run.usage
+            run.usage = reported_usage(place) or run.usage
     return task
 
 
 def _cost(task: Task, below: list[Task]) -> dict[str, Any]:
-    from overhand.policy import budget
+    from overhand.policy import usage_of_task, usage_with_nodes
 
-    usage = budget.usage_of(task)
+    usage = usage_of_task(task)
     if task.is_plan:
-        usage = budget.with_nodes(usage, [budget.usage_of(one) for one in below if one.node])
+        usage = usage_with_nodes(usage, [usage_of_task(one) for one in below if one.node])
     return {**{key: usage[key] for key in _USAGE}, "budget": usage["budget"]["text"] if usage["budget"] else None}
 
 
 def _sum(states: list[Task]) -> dict[str, Any]:
-    from overhand.policy import budget
+    from overhand.policy import total_used
 
-    spent: Amount = budget.total(states).rounded()
+    spent: Amount = total_used(states).rounded()
     estimated = any(run.usage.estimated for task in states for run in task.runs if run.usage)
     return {**vars(spent), "estimated": estimated}
 
@@ -244,13 +244,13 @@ def read_result(session: Session, task: Task) -> dict[str, Any]:
     import hashlib
     import json
 
-    from overhand.record import log
-    from overhand.system.files import read_file
+    from overhand.record import read_log
+    from overhand.system import read_file
 
     folder = session.store.folder(task.id)
     output = read_file(f"{folder}/OUTPUT.md")  # first: the next run takes away the result before it takes this
     raw = read_file(f"{folder}/result.json", limit=_MAX_RESULT)
-    judged = next((e for e in reversed(log.read(folder)) if e.get("e") in ("judged", "rechecked")), {})
+    judged = next((e for e in reversed(read_log(folder)) if e.get("e") in ("judged", "rechecked")), {})
     if raw is not None and judged.get("result") == hashlib.sha256(raw).hexdigest():
         result: dict[str, Any] = json.loads(raw)
         if judged.get("output") and (output is None or hashlib.sha256(output).hexdigest() != judged["output"]):

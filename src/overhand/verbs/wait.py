@@ -9,43 +9,41 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import Refused, TimedOut
-from overhand.policy.caller import caller
-from overhand.questions.wait import mark_of_caller
-from overhand.supervisor import client
-from overhand.system import lock, machine
-from overhand.system.bell import deadline
-from overhand.system.files import read_file
-from overhand.verbs import Reply, Session, about_task
+from overhand.policy import find_caller
+from overhand.questions import mark_of_caller
+from overhand.supervisor import hand_to_supervisor
+from overhand.system import Lock, deadline, epoch_of, read_file
 from overhand.verbs.ask import question_row
-from overhand.verbs.reconcile import looks_dead, refresh
-from overhand.verbs.show import describe, lately
+from overhand.verbs.reconcile import looks_dead, refresh_task
+from overhand.verbs.show import describe_task, lately
+from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import option_duration, say_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from overhand.record.task import Task
+    from overhand.record import Task
 
 
 def wait(session: Session, id: list[str], timeout: str | None = None) -> Reply:
     """Until all of them are judged."""
     seconds = None if timeout is None else option_duration("--timeout", timeout)
     task_ids = [session.store.resolve(handle) for handle in id]
-    return wait_for(session, task_ids, seconds)
+    return wait_for_tasks(session, task_ids, seconds)
 
 
-def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Reply:
+def wait_for_tasks(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Reply:
     """Wait, showing progress; Ctrl-C ends the waiting, not the work."""
     until = deadline(seconds)
-    who = caller(session.store)
+    who = find_caller(session.store)
     left = list(task_ids)
     try:
         with session.store.subscribe(task_ids) as bell, mark_of_caller(session.store, who.task, who.run):
             if not who.is_person:
-                client.hand_over(session.store, task_ids)  # our slot is free now
+                hand_to_supervisor(session.store, task_ids)  # our slot is free now
             while True:
-                states = [refresh(session, session.store.task(task_id)) for task_id in left]
+                states = [refresh_task(session, session.store.task(task_id)) for task_id in left]
                 left = [s.id for s in states if not s.is_idle or (not who.is_person and goes_on(s))]
                 if not left:
                     break
@@ -60,7 +58,7 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
         handles = " ".join(str(session.store.task(t).handle) for t in left)
         session.tell(f"The work goes on. Wait again: overhand wait {handles} · stop it: overhand stop {handles}")
         raise
-    shown = [describe(session, session.store.task(task_id), verb) for task_id in task_ids]
+    shown = [describe_task(session, session.store.task(task_id), verb) for task_id in task_ids]
     code = 0 if all(one["status"] == "completed" for one in shown) else 1
     if len(shown) == 1:
         return Reply(shown[0], code)
@@ -85,7 +83,7 @@ def progress(session: Session, states: list[Task]) -> str:
         elif run.has_ended:
             parts.append(f"{name}: being checked")
         else:
-            age = say_duration(max(0.0, time.time() - machine.epoch(run.created)) // 1)
+            age = say_duration(max(0.0, time.time() - epoch_of(run.created)) // 1)
             latest = lately(session, task) if task.settings.get("real") else _last_line(session, task, run.id)
             parts.append(f"{name}: {run.state} {age}{f' · {latest}' if latest else ''}")
     return " · ".join(parts)
@@ -115,7 +113,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
     task_id = session.store.resolve(id)
     if (task := session.store.task(task_id)).run_state is None and task.status is None:
         raise Refused(f"Task {task.name} is only prepared: nothing will happen.", f"Start it: overhand run {task.name}")
-    who = caller(session.store)
+    who = find_caller(session.store)
     with (
         _ended_by_signal(),
         _Sign(f"{session.store.folder(task_id)}/ipc") as sign,
@@ -123,10 +121,10 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
         mark_of_caller(session.store, who.task, who.run),
     ):
         if not who.is_person:
-            client.hand_over(session.store, [task_id])  # our slot is free now
+            hand_to_supervisor(session.store, [task_id])  # our slot is free now
         while True:
             sign.put_up()
-            task = refresh(session, session.store.task(task_id))
+            task = refresh_task(session, session.store.task(task_id))
             left = until - time.monotonic()
             what = _what(session, task) or ("timeout" if left <= 0 else "")
             if what:
@@ -165,7 +163,7 @@ class _Sign:
 
     def __init__(self, ipc: str) -> None:
         self._ipc = ipc
-        self._lock = lock.Lock(f"{ipc}/.monitor.pid", "The monitor's file", patience=0.0)
+        self._lock = Lock(f"{ipc}/.monitor.pid", "The monitor's file", patience=0.0)
 
     def put_up(self) -> None:
         """Write the file, unless another monitor holds it."""

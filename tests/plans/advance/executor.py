@@ -5,26 +5,26 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from overhand.plans.advance import advance, new_state, pending
-from overhand.plans.progress import (
+from overhand.plans import (
     FAILED,
-    LIVE,
+    LIVE_STATES,
+    NODE_STATES,
     SKIPPED,
-    STATES,
     STOPPED,
     VERIFIED,
-    Command,
-    Event,
-    Limits,
-    NodeState,
-    State,
+    PlanEvent,
+    PlanState,
+    advance_plan,
+    new_plan_state,
 )
+from overhand.plans.commands import pending
+from overhand.plans.progress import Command, Limits, NodeState
 from overhand.plans.writers import meet, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from overhand.plans.model import Plan
+    from overhand.plans import Plan
 
 FILES = ("a.py", "b.py", "src/a.py", "src/b.py", "src/deep/c.py", "docs/d.md")
 """All the files there are in these plans."""
@@ -59,8 +59,8 @@ class Executor:
     def __init__(self, plan: Plan, limits: Limits = Limits()) -> None:  # noqa: B008 -- it never changes
         self.plan = plan
         self.limits = self.first_limits = limits
-        self.state = new_state(plan, limits)
-        self.events: list[Event] = []
+        self.state = new_plan_state(plan, limits)
+        self.events: list[PlanEvent] = []
         self.asked: dict[str, Command] = {}
         """Commands that nobody has confirmed."""
         self.attempts = dict.fromkeys(plan.nodes, 0)
@@ -83,13 +83,13 @@ class Executor:
         """Something happens; of the attempt that it can be of."""
         if attempt is None:
             attempt = self.attempts[node] if node else self.state.run
-        return self.happens(Event(what, float(len(self.events)), node, attempt, facts))
+        return self.happens(PlanEvent(what, float(len(self.events)), node, attempt, facts))
 
-    def happens(self, event: Event) -> list[Command]:
+    def happens(self, event: PlanEvent) -> list[Command]:
         """Record it, decide, and look at what was decided."""
         before = {name: node.state for name, node in self.state.nodes.items()}
         self.events.append(event)
-        commands = advance(self.plan, self.state, event)
+        commands = advance_plan(self.plan, self.state, event)
         self._know(event)
         for command in commands:
             self._look_at(command)
@@ -112,14 +112,14 @@ class Executor:
 
     def crash(self) -> None:
         """All that is left are the events: the state of their fold is the same."""
-        state = new_state(self.plan, self.first_limits)
+        state = new_plan_state(self.plan, self.first_limits)
         for event in self.events:
-            advance(self.plan, state, event)
+            advance_plan(self.plan, state, event)
         assert snapshot(state) == snapshot(self.state)
         assert pending(state) == pending(self.state)
         self.state = state
 
-    def _know(self, event: Event) -> None:
+    def _know(self, event: PlanEvent) -> None:
         """What an onlooker learns from an event that is of now."""
         what, _, node, attempt, facts = event
         self.asked = {key: one for key, one in self.asked.items() if not _confirms(event, one)}
@@ -151,7 +151,7 @@ class Executor:
         elif what == "Resumed" and self.live[node] == "waiting":
             self.live[node] = "working"
             self.slots.add(node)
-        elif self.state.nodes[node].state not in LIVE or what in ("Ended", "Verified"):
+        elif self.state.nodes[node].state not in LIVE_STATES or what in ("Ended", "Verified"):
             self._over(what, node, ok=facts.get("ok", False))
 
     def _over(self, what: str, node: str, *, ok: bool) -> None:
@@ -264,8 +264,8 @@ class Executor:
         self.asked = {key: one for key, one in self.asked.items() if one.what != "Notice" or self._holds(one)}
         if state.phase != "finished":
             assert {one.id: one for one in pending(state)} == self.asked
-        assert all(node.state in STATES for node in nodes)
-        assert state.live == sum(node.state in LIVE for node in nodes) == len(self.live)
+        assert all(node.state in NODE_STATES for node in nodes)
+        assert state.live == sum(node.state in LIVE_STATES for node in nodes) == len(self.live)
         assert state.slots == len(self.slots) == sum(node.slot for node in nodes)
         assert state.open == sum(node.state not in (VERIFIED, FAILED, SKIPPED, STOPPED) for node in nodes)
         assert {node.spec.id for node in nodes if node.state == "verified"} == self.verified
@@ -292,7 +292,7 @@ class Executor:
             assert all(any(overlap(one, other) for one in node.spec.writes for other in held) for node in ready)
 
 
-def _confirms(event: Event, command: Command) -> bool:
+def _confirms(event: PlanEvent, command: Command) -> bool:
     same = (event.node, event.attempt) == (command.node, command.attempt)
     return same and event.what in CONFIRMS.get(command.what, ())
 
@@ -321,10 +321,10 @@ def _matches(path: list[str], glob: list[str]) -> bool:
     return bool(path) and fnmatchcase(path[0], glob[0]) and _matches(path[1:], glob[1:])
 
 
-def snapshot(state: State) -> dict[str, Any]:
+def snapshot(state: PlanState) -> dict[str, Any]:
     """All of a state, to be compared."""
     left_out = ("plan", "nodes", "order", "writers")
-    found: dict[str, Any] = {name: getattr(state, name) for name in State.__slots__ if name not in left_out}
+    found: dict[str, Any] = {name: getattr(state, name) for name in PlanState.__slots__ if name not in left_out}
     found["writers"] = [node.spec.id for node in state.writers]
     found["nodes"] = {name: _one(node) for name, node in state.nodes.items()}
     return {**found, "ready": list(state.ready), "aside": list(state.aside)}

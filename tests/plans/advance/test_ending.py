@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from overhand.plans.advance import pending
-from overhand.plans.model import Failure, Merge, Node, Plan
+from overhand.plans import Plan
+from overhand.plans.commands import pending
+from overhand.plans.model import Failure, Merge, Node
 from overhand.plans.progress import Command
 from plans.advance.executor import Executor
 

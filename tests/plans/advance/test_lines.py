@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from overhand.plans.progress import Event, as_json, event_of
+from overhand.plans import PlanEvent, plan_event
+from overhand.plans.progress import as_json
 
 
 @pytest.mark.parametrize(
-    "event", [Event("PlanStarted", 1.5, "", 1, {"run": "r"}), Event("Ended", 2, "a", 3, {"task": "t-1", "tokens": 4})]
+    "event",
+    [PlanEvent("PlanStarted", 1.5, "", 1, {"run": "r"}), PlanEvent("Ended", 2, "a", 3, {"task": "t-1", "tokens": 4})],
 )
-def test_there_and_back(event: Event) -> None:
-    assert event_of(as_json(event)) == event
+def test_there_and_back(event: PlanEvent) -> None:
+    assert plan_event(as_json(event)) == event
 
 
 @pytest.mark.parametrize(
@@ -31,4 +33,4 @@ def test_there_and_back(event: Event) -> None:
     ],
 )
 def test_what_is_no_event(line: dict[str, Any]) -> None:
-    assert event_of(line) is None
+    assert plan_event(line) is None

@@ -15,9 +15,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from overhand.plans import Plan, PlanEvent
 from overhand.plans.merge import MERGES
-from overhand.plans.model import POLICIES, STRATEGIES, Failure, Merge, Node, Plan
-from overhand.plans.progress import Event, Limits
+from overhand.plans.model import POLICIES, STRATEGIES, Failure, Merge, Node
+from overhand.plans.progress import Limits
 from plans.advance.executor import FILES, Executor, snapshot
 
 if TYPE_CHECKING:
@@ -166,9 +167,9 @@ class Course(RuleBasedStateMachine):
     )
     def is_of_nobody(self, what: str, node: str, attempt: int, ok: bool) -> None:
         what = "Started" if what == "Found" and self.at.state.phase == "new" else what
-        self.changes_nothing(Event(what, 0.0, node, attempt, {"ok": ok, "status": "completed", "tokens": 1000}))
+        self.changes_nothing(PlanEvent(what, 0.0, node, attempt, {"ok": ok, "status": "completed", "tokens": 1000}))
 
-    def changes_nothing(self, event: Event) -> None:
+    def changes_nothing(self, event: PlanEvent) -> None:
         before = snapshot(self.at.state)
         assert self.at.happens(event) == []
         assert snapshot(self.at.state) == before

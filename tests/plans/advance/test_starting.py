@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from overhand.plans.advance import pending
-from overhand.plans.model import Failure, Node, Plan
+from overhand.plans import Plan
+from overhand.plans.commands import pending
+from overhand.plans.model import Failure, Node
 from overhand.plans.progress import Command, Limits
 from plans.advance.executor import Executor
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from overhand.documents.problems import Problem, by_line, has_errors
-from overhand.plans.check import AgentFacts, check
+from overhand.documents import Problem, by_line, has_errors
+from overhand.plans import AgentFacts, check_plan, read_plan_text
 from overhand.plans.findings import CODES
-from overhand.plans.reader import read
 from plans.checking.broken import BYTES, JSON, YAML
 from plans.reading.examples import AGENTS
 
@@ -29,8 +28,8 @@ ALL: dict[str, tuple[str, str | bytes]] = {
 
 
 def problems_of(text: str | bytes, name: str) -> list[Problem]:
-    found = read(text, name)
-    more = check(found.plan, FACTS, lines=found.lines) if found.plan else []
+    found = read_plan_text(text, name)
+    more = check_plan(found.plan, FACTS, lines=found.lines) if found.plan else []
     return by_line([*found.problems, *more])
 
 

@@ -8,8 +8,8 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overhand.plans.check import check
-from overhand.plans.model import Node, Plan
+from overhand.plans import Plan, check_plan
+from overhand.plans.model import Node
 from overhand.plans.order import cycles, in_order
 
 NAMES = [f"n{number}" for number in range(7)]
@@ -61,7 +61,7 @@ def test_writers_are_warned_of_exactly_when_two_could_run_at_once(
         for pair in combinations(sorted(writers), 2)
         if pair[0] not in reach[pair[1]] and pair[1] not in reach[pair[0]]
     ]
-    found = [one for one in check(Plan("p", nodes)) if one.code == "plan-writers"]
+    found = [one for one in check_plan(Plan("p", nodes)) if one.code == "plan-writers"]
     assert bool(found) is bool(loose)
 
 
@@ -81,5 +81,5 @@ def _reached(needs: dict[str, list[str]], start: str) -> set[str]:
 def test_the_check_tells_every_circle_and_no_other(needs: dict[str, list[str]], order: list[str]) -> None:
     """In whatever order the nodes stand, and with names that do not exist."""
     plan = Plan("p", {name: Node(name, "w", needs=("nobody", *needs[name])) for name in order})
-    told = [one.code for one in check(plan)].count("plan-cycle")
+    told = [one.code for one in check_plan(plan)].count("plan-cycle")
     assert told == len(cycles({name: [one for one in needs[name] if one != name] for name in order}))

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overhand.plans import node_task
-from overhand.plans.model import Interface, Node, Plan
-from overhand.policy import config, trust
-from overhand.record.store import NewTask, Store
-from overhand.supervisor import client
+from overhand.plans import Plan, node_task
+from overhand.plans.model import Interface, Node
+from overhand.policy import load_config, seal_task
+from overhand.record import NewTask, Store
+from overhand.supervisor import hand_to_supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from overhand.agents import Agent
-    from overhand.documents.handoff import Handoff
+    from overhand.documents import Handoff
     from overhand.plans.node_task import NodeDefaults
-    from overhand.record.task import Task
+    from overhand.record import Task
     from overhand.testing.project import ProjectDir
 
 BY = {"kind": "person", "via": "test"}
@@ -47,7 +47,7 @@ class House:
 
     def ground(self, plan: Plan, state: Mapping[str, Any] | None = None, **options: Any) -> NodeDefaults:
         known = self.state.but(**(state or {}))
-        return node_task.node_defaults(self.store, config.load(self.store.root), plan, known, RUN, **options)
+        return node_task.node_defaults(self.store, load_config(self.store.root), plan, known, RUN, **options)
 
     def draft(self, plan: Plan, inputs: Mapping[str, Any] | None = None, **options: Any) -> tuple[Handoff, Any, Any]:
         """The first node's HANDOFF, what `created` would say, and the files."""
@@ -61,7 +61,7 @@ class House:
         drafted = node_task.draft(self.ground(plan), node, inputs or {})
         (task,) = self.store.new_tasks([drafted.task], BY, start=start)
         if start:
-            client.hand_over(self.store, [task.id])
+            hand_to_supervisor(self.store, [task.id])
         return task
 
     def done(self, task: Task, code: int | None = None) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def build(project: ProjectDir) -> House:
     """The plan's task has no run of its own here: nothing carries it but the test."""
     handoff = "# Task Handoff\n\n## Task\nShip the release.\n"
     created: dict[str, Any] = {"title": "Ship the release", "depth": 1, "path": ["user", "plan"], "level": "full"}
-    created["seal"] = trust.seal(created)
+    created["seal"] = seal_task(created)
     new = NewTask(agent="plan", handoff=handoff, created=created)
     (task,) = Store(str(project.path)).new_tasks([new], BY, start=False)
     return House(project, task)

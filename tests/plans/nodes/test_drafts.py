@@ -11,9 +11,9 @@ import pytest
 from overhand.errors import BadInput, CycleDetected, LimitExceeded, Refused, TooDeep
 from overhand.plans import node_task
 from overhand.plans.model import Node
-from overhand.policy import trust
-from overhand.record.events import Accepted
-from overhand.runs import spending
+from overhand.policy import seal_task
+from overhand.record import Accepted
+from overhand.runs import capped_above
 from plans.nodes.house import BY, agent, edge, plan_of
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_the_task_has_the_nodes_limits_and_place(house: House) -> None:
     assert (created["priority"], created["timeout"], created["budget"]) == ("P1", 300.0, "20000 tokens")
     assert created["checks"] == [{"name": "verify", "command": "test -s CHANGES.md"}]
     assert created["contract"] == "contract.json"
-    assert created["seal"] == trust.seal(created)
+    assert created["seal"] == seal_task(created)
     contract = json.loads(files["contract.json"])
     assert contract["required"] == ["changes", "total"]
     assert contract["properties"]["changes"]["maxItems"] == 50
@@ -162,11 +162,11 @@ def test_a_node_may_do_no_more_than_its_plan(house: House) -> None:
 
 def test_a_budget_that_a_plan_is_given_later_counts_for_its_nodes(house: House) -> None:
     child = house.hand_over(plan_of(Node("a", "worker", task="Do it.")), start=False)
-    assert spending.capped_above(house.store, child) == []
-    assert spending.capped_above(house.store, child) == []
+    assert capped_above(house.store, child) == []
+    assert capped_above(house.store, child) == []
     with house.store.lock(house.state.id, BY) as plan:
         plan.append(Accepted(budget="10k tokens"))
-    assert [one.id for one in spending.capped_above(house.store, child)] == [house.state.id]
+    assert [one.id for one in capped_above(house.store, child)] == [house.state.id]
 
 
 def test_every_refusal_is_told_at_once(house: House) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from overhand.plans import Plan
 from overhand.plans.combine import NodeResult
-from overhand.plans.model import Interface, Merge, Node, Plan
+from overhand.plans.model import Interface, Merge, Node
 
 ISSUES = "array of {severity, file, line, description}"
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overhand.contracts.data import CODES, judge_data
+from overhand.contracts import judge_data
+from overhand.contracts.data import CODES
 from overhand.plans.contract import by_source, contract_of
 from overhand.plans.model import Interface, Node
 from plans.pure.examples import pipeline, plan, review

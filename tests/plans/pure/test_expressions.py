@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from overhand.contracts import expressions
-from overhand.contracts.expressions import evaluate, parse
+from overhand.contracts import expressions, parse_expression
+from overhand.contracts.expressions import evaluate
 
 DATA: dict[str, Any] = {
     "issues": [{"severity": "low", "line": 3}, {"severity": "high", "line": 7}],
@@ -61,14 +61,14 @@ HOLD = [
 
 @pytest.mark.parametrize("text", HOLD)
 def test_holds(text: str) -> None:
-    assert evaluate(parse(text), DATA, INPUTS) is True
+    assert evaluate(parse_expression(text), DATA, INPUTS) is True
 
 
 @pytest.mark.parametrize(
     "text", ["data.count > 2", "not data.passed", "data.empty", "1 < 3 < 2", "1 in [true]", "'2' == 2"]
 )
 def test_does_not_hold(text: str) -> None:
-    assert evaluate(parse(text), DATA, INPUTS) is False
+    assert evaluate(parse_expression(text), DATA, INPUTS) is False
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_does_not_hold(text: str) -> None:
 )
 def test_what_cannot_be_evaluated_is_named(text: str, message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011 -- the message is compared as a whole
-        evaluate(parse(text), DATA, INPUTS)
+        evaluate(parse_expression(text), DATA, INPUTS)
     assert str(error.value) == message
 
 
 def test_no_data() -> None:
     with pytest.raises(ValueError, match="data is null"):
-        evaluate(parse("data.x == 1"), None, None)
+        evaluate(parse_expression("data.x == 1"), None, None)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_no_data() -> None:
 )
 def test_what_is_not_an_expression_is_refused_with_its_column(text: str, column: int) -> None:
     with pytest.raises(ValueError, match=rf"^column {column}: ") as error:
-        parse(text)
+        parse_expression(text)
     assert "len(…)" in str(error.value)
 
 
@@ -163,17 +163,17 @@ def test_what_is_not_an_expression_is_refused_with_its_column(text: str, column:
 )
 def test_hostile_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 -- some are too long, some too deep, some not understood
-        parse(text)
+        parse_expression(text)
 
 
 def test_the_fields_that_an_expression_asks_for() -> None:
-    found = parse("len(data.issues) > 0 and data.issues[0].line < inputs.limit")
+    found = parse_expression("len(data.issues) > 0 and data.issues[0].line < inputs.limit")
     assert found.paths == (("data", "issues"), ("data", "issues", 0, "line"), ("inputs", "limit"))
 
 
 def test_what_is_no_text_is_refused() -> None:
     with pytest.raises(ValueError, match="an expression is text"):
-        parse(True)
+        parse_expression(True)
 
 
 WORDS = """
@@ -195,7 +195,7 @@ JSON = st.recursive(
 @example("data.a == data.b", {"a": float("nan"), "b": 10**400}, None)
 def test_nothing_but_value_errors(text: str, data: object, inputs: object) -> None:
     with suppress(ValueError):
-        assert isinstance(evaluate(parse(text), data, inputs), bool)
+        assert isinstance(evaluate(parse_expression(text), data, inputs), bool)
 
 
 def operands() -> st.SearchStrategy[str]:
@@ -213,7 +213,7 @@ GROWN = st.recursive(
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(GROWN, JSON, JSON)
 def test_what_is_allowed_is_read_and_gives_a_boolean_or_says_why_not(text: str, data: object, inputs: object) -> None:
-    found = parse(text)
+    found = parse_expression(text)
     with suppress(ValueError):
         assert isinstance(evaluate(found, data, inputs), bool)
 
@@ -230,16 +230,16 @@ class Trap(dict[str, Any]):
 
 def test_fields_are_looked_up_never_read_as_attributes() -> None:
     trap = Trap(keys=[1], x=Trap())
-    assert evaluate(parse("data.keys == [1] and 'x' in data and len(data.x) == 0"), trap, trap)
+    assert evaluate(parse_expression("data.keys == [1] and 'x' in data and len(data.x) == 0"), trap, trap)
     with pytest.raises(ValueError, match="data has no items"):
-        evaluate(parse("data.items"), trap, trap)
+        evaluate(parse_expression("data.items"), trap, trap)
 
 
 def test_python_lends_its_grammar_and_nothing_else() -> None:
     """Its keywords are fields, its prefixes and escapes have no meaning, and neither have its numbers."""
     data = {"from": "x", "class": [7], "is": {"in": 1}, "ﬁ": 2}
     held = "data.from == 'x' and data.class[0] == 007 and data.is.in == 1 and data.ﬁ == 2 and '\\d\\x41' == 'dx41'"
-    assert evaluate(parse(held), data, None)
+    assert evaluate(parse_expression(held), data, None)
     for text in (
         "r'a' == 'a'",
         "'a' 'b' == 'ab'",
@@ -251,7 +251,7 @@ def test_python_lends_its_grammar_and_nothing_else() -> None:
         "1 if 2 else 3",
     ):
         with pytest.raises(ValueError, match=r"^column "):
-            parse(text)
+            parse_expression(text)
 
 
 def test_the_source_has_no_way_to_run_anything() -> None:

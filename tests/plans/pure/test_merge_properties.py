@@ -11,10 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overhand.contracts.compare import canonical, same
+from overhand.contracts import canonical_json
+from overhand.contracts.compare import same
+from overhand.plans import Plan
 from overhand.plans.combine import RULES, NodeResult, below
 from overhand.plans.merge import CODES, MERGES, Merged, merge
-from overhand.plans.model import Merge, Node, Plan
+from overhand.plans.model import Merge, Node
 
 # Results are small trees of JSON: what takes long to draw is a busy machine, not a fault.
 calmly = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -157,7 +159,7 @@ def test_a_conflict_has_everybodys_value_and_takes_one_of_them(results: list[Nod
         nodes = [node for node, _ in one.values]
         assert nodes == [name for name in NAMES if name in nodes]
         assert one.taken in nodes
-        assert len({canonical(value) for _, value in one.values}) > 1
+        assert len({canonical_json(value) for _, value in one.values}) > 1
 
 
 @calmly
@@ -184,8 +186,8 @@ def test_a_consensus_has_its_quorum_of_the_declared_nodes(results: list[NodeResu
 @calmly
 @given(JSON, JSON)
 def test_equal_values_have_one_canonical_text(one: Any, other: Any) -> None:
-    assert (canonical(one) == canonical(other)) == same(one, other)
-    assert same(json.loads(canonical(one)), one)
+    assert (canonical_json(one) == canonical_json(other)) == same(one, other)
+    assert same(json.loads(canonical_json(one)), one)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ def test_equal_values_have_one_canonical_text(one: Any, other: Any) -> None:
     ],
 )
 def test_canonical_json(one: Any, other: Any, equal: bool) -> None:
-    assert (canonical(one) == canonical(other)) is equal
+    assert (canonical_json(one) == canonical_json(other)) is equal
     assert same(one, other) is equal
 
 
@@ -220,7 +222,7 @@ def deep() -> list[Any]:
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), {"x": [float("-inf")]}, {1: 2}, {1, 2}, b"x", deep()])
 def test_what_is_no_json_is_refused(bad: Any) -> None:
     with pytest.raises(ValueError, match=r"JSON|nested"):
-        canonical(bad)
+        canonical_json(bad)
 
 
 def test_many_nodes() -> None:

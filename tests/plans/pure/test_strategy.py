@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.plans.model import Failure, Node, Plan
-from overhand.plans.strategy import explain, level_of, score, strategy_of, value_of
+from overhand.plans import Plan, explain_score, score_plan
+from overhand.plans.model import Failure, Node
+from overhand.plans.strategy import level_of, strategy_of, value_of
 from plans.pure.examples import plan, review
 
 
@@ -28,7 +29,7 @@ def test_more_points_are_never_less_complex(one: int, other: int) -> None:
 
 
 def test_every_point_is_counted() -> None:
-    found = score(
+    found = score_plan(
         plan(
             Node(
                 "a",
@@ -77,21 +78,21 @@ def test_levels(value: float, level: str) -> None:
 
 
 def test_what_the_plan_gives_wins_and_is_told() -> None:
-    found = score(plan(Node("a", "x"), complexity=0.9))
+    found = score_plan(plan(Node("a", "x"), complexity=0.9))
     assert (found.value, found.strategy, found.hint, not found.given) == (0.9, "pipeline", "opus", False)
     assert found.calculated == value_of(3)
-    found = score(plan(Node("a", "x"), strategy="fan-out-fan-in"))
+    found = score_plan(plan(Node("a", "x"), strategy="fan-out-fan-in"))
     assert (found.strategy, found.given) == ("fan-out-fan-in", ("strategy",))
 
 
 def test_hints_can_have_other_names() -> None:
-    assert score(review(), {"low": "small", "high": "large"}).hint == "small"
-    assert score(plan(Node("a", "x"), complexity=0.5), {"low": "small"}).hint == "sonnet"
+    assert score_plan(review(), {"low": "small", "high": "large"}).hint == "small"
+    assert score_plan(plan(Node("a", "x"), complexity=0.5), {"low": "small"}).hint == "sonnet"
 
 
 def test_the_breakdown_for_people() -> None:
-    found = score(plan(Node("a", "x"), Node("b", "y", needs=("a",)), failure=Failure(max_retries=1)))
-    assert explain(found) == [
+    found = score_plan(plan(Node("a", "x"), Node("b", "y", needs=("a",)), failure=Failure(max_retries=1)))
+    assert explain_score(found) == [
         "0 modules                        x  5 =    0",
         "1 dependency level               x 10 =   10",
         "2 nodes                          x  3 =    6",
@@ -104,7 +105,9 @@ def test_the_breakdown_for_people() -> None:
 
 
 def test_a_cycle_and_unknown_nodes_do_not_hang() -> None:
-    found = score(plan(Node("a", "x", needs=("b",)), Node("b", "x", needs=("a",)), Node("c", "x", needs=("gone",))))
+    found = score_plan(
+        plan(Node("a", "x", needs=("b",)), Node("b", "x", needs=("a",)), Node("c", "x", needs=("gone",)))
+    )
     assert found.dependencies == 2
 
 
@@ -112,6 +115,6 @@ def test_a_chain_of_a_hundred_thousand_nodes() -> None:
     names = [f"n{number}" for number in range(100_000)]
     nodes = {names[0]: Node(names[0], "x")}
     nodes |= {name: Node(name, "x", needs=(before,)) for before, name in pairwise(names)}
-    found = score(Plan("long", nodes))
+    found = score_plan(Plan("long", nodes))
     assert {row.what: row.count for row in found.breakdown}["dependency level"] == 99_999
     assert found.value == 1

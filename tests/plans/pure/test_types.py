@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overhand.contracts.types import mismatch, optional, schema_of
+from overhand.contracts import is_optional_field, schema_of, type_mismatch
 
 ARRAY = {"type": "array"}
 OBJECT = {"type": "object"}
@@ -150,7 +150,7 @@ def test_words(words: str) -> None:
     ],
 )
 def test_optional_marks(words: str) -> None:
-    assert optional(words)
+    assert is_optional_field(words)
     assert jsonschema_rs.is_valid(schema_of(words), None)
 
 
@@ -159,7 +159,7 @@ def test_optional_marks(words: str) -> None:
     ["string", "object with optional notes", "boolean (true if any issue is critical)", "{a?}", "did it pass?"],
 )
 def test_no_optional_marks(words: str) -> None:
-    assert not optional(words)
+    assert not is_optional_field(words)
 
 
 def test_a_mapping_that_is_a_json_schema_stays() -> None:
@@ -186,7 +186,7 @@ def test_a_mapping_of_fields_is_an_object() -> None:
 
 def test_words_with_a_description() -> None:
     assert schema_of({"type": "array of strings", "description": "the names"}) == STRINGS
-    assert optional({"type": "string", "required": False})
+    assert is_optional_field({"type": "string", "required": False})
     assert schema_of({"type": "string", "required": False}) == {"type": "string"}
 
 
@@ -216,7 +216,7 @@ FITS = [
 
 @pytest.mark.parametrize(("produced", "wanted"), FITS)
 def test_what_fits(produced: str, wanted: str) -> None:
-    assert mismatch(produced, wanted) == ""
+    assert type_mismatch(produced, wanted) == ""
 
 
 @pytest.mark.parametrize(
@@ -233,15 +233,15 @@ def test_what_fits(produced: str, wanted: str) -> None:
     ],
 )
 def test_what_does_not_fit(produced: object, wanted: str, why: str) -> None:
-    assert mismatch(produced, wanted) == why
+    assert type_mismatch(produced, wanted) == why
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=300)
 @given(st.text(alphabet="abz {}[]()<>|?,:;.'\"-01ofr\n", max_size=200) | st.text(max_size=100))
 def test_any_text_is_a_valid_schema(text: str) -> None:
     jsonschema_rs.validator_for(schema_of(text))
-    optional(text)
-    assert mismatch(text, text) == ""
+    is_optional_field(text)
+    assert type_mismatch(text, text) == ""
 
 
 JSONLIKE = st.recursive(
@@ -257,7 +257,7 @@ JSONLIKE = st.recursive(
 @given(JSONLIKE)
 def test_any_value_is_a_valid_schema(spec: object) -> None:
     jsonschema_rs.validator_for(schema_of(spec))
-    assert mismatch(spec, spec) == ""
+    assert type_mismatch(spec, spec) == ""
 
 
 @pytest.mark.parametrize(

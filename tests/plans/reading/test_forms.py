@@ -6,11 +6,8 @@ import json
 
 import pytest
 
-from overhand.documents.problems import has_errors
-from overhand.plans import formats
-from overhand.plans.check import AgentFacts, check
-from overhand.plans.model import Plan
-from overhand.plans.reader import read
+from overhand.documents import has_errors
+from overhand.plans import AgentFacts, Plan, check_plan, formats, read_plan_text
 from overhand.plans.yamlsource import load
 from plans.reading.examples import (
     AGENTS,
@@ -29,7 +26,7 @@ FACTS = {name: AgentFacts() for name in AGENTS}
 
 
 def plan_of(text: str, name: str = "plan.yaml") -> Plan:
-    found = read(text, name)
+    found = read_plan_text(text, name)
     assert found.ok, found.problems
     assert found.plan is not None
     return found.plan
@@ -37,9 +34,9 @@ def plan_of(text: str, name: str = "plan.yaml") -> Plan:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_examples_are_accepted(name: str) -> None:
-    found = read(ALL[name], f"{name}.yaml")
+    found = read_plan_text(ALL[name], f"{name}.yaml")
     assert found.plan is not None
-    problems = [*found.problems, *check(found.plan, FACTS, lines=found.lines)]
+    problems = [*found.problems, *check_plan(found.plan, FACTS, lines=found.lines)]
     assert not has_errors(problems), problems
     assert all(one.line for one in problems)
 
@@ -167,7 +164,7 @@ def test_anchors_save_writing() -> None:
 
 def test_bytes_with_bom_and_crlf() -> None:
     raw = b"\xef\xbb\xbf" + SHORT.replace("\n", "\r\n").encode()
-    assert read(raw, "plan.yaml").plan == plan_of(SHORT)
+    assert read_plan_text(raw, "plan.yaml").plan == plan_of(SHORT)
 
 
 def test_merge_and_failure_in_short() -> None:

@@ -6,16 +6,14 @@ import json
 
 import pytest
 
-from overhand.plans import source
-from overhand.plans.check import check
-from overhand.plans.reader import read
+from overhand.plans import check_plan, read_plan_text, source
 from plans.reading.examples import SHORT
 
 HEAD = "plan: Hurt somebody\nnodes:\n  a: {agent: worker, task: Do it}\n"
 
 
 def codes(text: str | bytes, name: str = "plan.yaml") -> list[str]:
-    found = read(text, name)
+    found = read_plan_text(text, name)
     assert all(one.line for one in found.problems)
     return [one.code for one in found.problems]
 
@@ -60,7 +58,9 @@ def test_an_alias_of_nothing() -> None:
 
 
 def test_too_large() -> None:
-    assert [one.code for one in read("# " + "x" * source.YAML_LIMIT, "plan.yaml").problems] == ["plan-too-large"]
+    assert [one.code for one in read_plan_text("# " + "x" * source.YAML_LIMIT, "plan.yaml").problems] == [
+        "plan-too-large"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_control_characters() -> None:
 
 
 def test_flow_style_is_yaml_too() -> None:
-    assert read("{plan: p, nodes: {a: {agent: x, task: Do the thing}}}").ok
+    assert read_plan_text("{plan: p, nodes: {a: {agent: x, task: Do the thing}}}").ok
 
 
 def test_keys_twice_in_json_at_any_depth() -> None:
     text = '{"plan": "p",\n"nodes": {"a": {"agent": "x",\n"inputs": {"k": [{"z": ":",\n"z": 2}]}},\n"a": {}}}'
-    found = [(one.code, one.line) for one in read(text, "plan.json").problems if one.code == "plan-key-twice"]
+    found = [(one.code, one.line) for one in read_plan_text(text, "plan.json").problems if one.code == "plan-key-twice"]
     assert found == [("plan-key-twice", 4), ("plan-key-twice", 5)]
 
 
@@ -94,9 +94,9 @@ def test_a_circle_of_twenty_thousand() -> None:
     count = 20_000
     one = {"agent": "w", "task": "Do one of many", "verify": "true"}
     nodes = {f"n{n}": {**one, "after": [f"n{(n + 1) % count}"]} for n in range(count)}
-    found = read(json.dumps({"plan": "p", "nodes": nodes}), "plan.json")
+    found = read_plan_text(json.dumps({"plan": "p", "nodes": nodes}), "plan.json")
     assert found.plan is not None
-    cycle = [one for one in check(found.plan, lines=found.lines) if one.code == "plan-cycle"]
+    cycle = [one for one in check_plan(found.plan, lines=found.lines) if one.code == "plan-cycle"]
     assert len(cycle) == 1
     assert "20,000 nodes" in cycle[0].message
 
@@ -105,9 +105,9 @@ def test_thousands_of_slips() -> None:
     """Each is told; what was meant is looked for only at first."""
     count = 3000
     nodes = {f"node-{n}": {"agent": "w", "tsak": "x", "after": [f"nod-{n}"], "writes": ["*.md"]} for n in range(count)}
-    found = read(json.dumps({"plan": "p", "nodes": nodes}, indent=1), "plan.json")
+    found = read_plan_text(json.dumps({"plan": "p", "nodes": nodes}, indent=1), "plan.json")
     assert found.plan is not None
-    problems = [*found.problems, *check(found.plan, {}, lines=found.lines)]
+    problems = [*found.problems, *check_plan(found.plan, {}, lines=found.lines)]
     assert sum(one.code == "plan-node-unknown" for one in problems) == count
     assert sum(one.code == "plan-agent-unknown" for one in problems) == count
     assert len({one.line for one in problems if one.code == "plan-node-unknown"}) == count
@@ -133,4 +133,4 @@ def test_short_reads_as_it_should_after_all() -> None:
 )
 def test_a_key_that_occurs_twice(inner: str, twice: bool) -> None:
     text = f'{{"plan": "p", "nodes": {{"a": {{"agent": "w", "task": "Do the thing", "inputs": {{{inner}}}}}}}}}'
-    assert [one.code for one in read(text, "plan.json").problems] == ["plan-key-twice"] * twice
+    assert [one.code for one in read_plan_text(text, "plan.json").problems] == ["plan-key-twice"] * twice

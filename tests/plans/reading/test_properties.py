@@ -8,14 +8,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overhand.contracts.data import pick
-from overhand.plans import formats, refs
-from overhand.plans.check import AgentFacts, check
+from overhand.contracts import pick_field
+from overhand.plans import AgentFacts, Plan, check_plan, formats, read_plan_text, refs
 from overhand.plans.combine import RULES
 from overhand.plans.findings import CODES
 from overhand.plans.merge import MERGES
-from overhand.plans.model import POLICIES, Failure, Interface, Merge, Node, Plan
-from overhand.plans.reader import read
+from overhand.plans.model import POLICIES, Failure, Interface, Merge, Node
 from plans.reading.examples import ALL
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -96,13 +94,13 @@ def test_a_record_loses_nothing(plan: Plan) -> None:
 @given(PLANS)
 def test_any_plan_can_be_checked(plan: Plan) -> None:
     for agents in (None, {}, {"worker": AgentFacts(("lint",))}):
-        assert {one.code for one in check(plan, agents)} <= set(CODES)
+        assert {one.code for one in check_plan(plan, agents)} <= set(CODES)
 
 
 @QUIET
 @given(st.text(max_size=200) | st.binary(max_size=200), st.sampled_from(["", "a.json", "a.yaml"]))
 def test_any_text_can_be_read(text: str | bytes, name: str) -> None:
-    found = read(text, name)
+    found = read_plan_text(text, name)
     assert found.plan is not None or found.problems
 
 
@@ -122,8 +120,8 @@ def torn(draw: st.DrawFn) -> str:
 @settings(QUIET, max_examples=150)
 @given(torn())
 def test_a_torn_plan_can_be_read_and_checked(text: str) -> None:
-    found = read(text, "plan.yaml")
-    problems = [*found.problems, *(check(found.plan, {}, lines=found.lines) if found.plan else [])]
+    found = read_plan_text(text, "plan.yaml")
+    problems = [*found.problems, *(check_plan(found.plan, {}, lines=found.lines) if found.plan else [])]
     assert {one.code for one in problems} <= set(CODES)
     assert all(1 <= (one.line or 1) <= text.count("\n") + 1 for one in problems)
 
@@ -167,8 +165,8 @@ def shaped(draw: st.DrawFn) -> dict[str, Any]:
 @settings(QUIET, max_examples=200)
 @given(shaped())
 def test_any_value_behind_the_keys_can_be_read(value: dict[str, Any]) -> None:
-    found = read(json.dumps(value), "plan.json")
-    problems = [*found.problems, *(check(found.plan, None, lines=found.lines) if found.plan else [])]
+    found = read_plan_text(json.dumps(value), "plan.json")
+    problems = [*found.problems, *(check_plan(found.plan, None, lines=found.lines) if found.plan else [])]
     assert {one.code for one in problems} <= set(CODES)
     if found.plan:
         assert formats.load(json.loads(json.dumps(formats.dump(found.plan)))) == found.plan
@@ -215,4 +213,4 @@ def test_escapes_and_what_is_no_reference() -> None:
         "${a b} ${a..b} $${",
         "${a..b} $${",
     ]
-    assert pick({"a": [{"b": 1}]}, "a.0.b") == 1
+    assert pick_field({"a": [{"b": 1}]}, "a.0.b") == 1

@@ -12,10 +12,10 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from overhand.plans import executor, task
-from overhand.record import log
+from overhand.plans import PlanExecutor, begin_plan
+from overhand.record import append_lines
 from overhand.supervisor import loop
-from overhand.system import files
+from overhand.system import write_new
 from overhand.testing.countdown import Countdown
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ between = countdown.between
 os.rename = between(os.rename)
 os.mkdir = between(os.mkdir)
 os.posix_spawn = between(os.posix_spawn)
-log.write = between(log.write)
-countdown.everywhere(files.write_new)
+countdown.everywhere(append_lines)
+countdown.everywhere(write_new)
 for name in ("handle", "resume"):
-    setattr(executor.Executor, name, for_a_plan(getattr(executor.Executor, name)))
-task.begin = for_a_plan(task.begin)
+    setattr(PlanExecutor, name, for_a_plan(getattr(PlanExecutor, name)))
+countdown.everywhere(begin_plan, for_a_plan)
 
 sys.exit(loop.main(sys.argv[1:2]))

@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from overhand.plans.progress import FAILED, SKIPPED, STOPPED, VERIFIED
+from overhand.plans import FAILED, SKIPPED, STOPPED, VERIFIED
 from support.scene import Scene
 
 if TYPE_CHECKING:
-    from overhand.record.task import Task
+    from overhand.record import Task
 
 __all__ = ["COPY", "FAILED", "SKIPPED", "STOPPED", "VERIFIED", "Stage", "node"]
 

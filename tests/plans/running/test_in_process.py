@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.api.project import Project, Result, Task
+from overhand.api import Project, Result, Task
 from plans.running.stage import STOPPED, VERIFIED, node, states
 from support.scene import QUICK, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.agents.drivers.function import Call
+    from overhand.agents import Call
     from plans.running.stage import Stage
 
 

@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.plans import task as starting
-from overhand.policy import trust
-from overhand.policy.actor import Actor
-from overhand.policy.caller import caller
-from overhand.system import processes
-from overhand.verbs import Session
-from overhand.verbs import plan as plans
+from overhand.plans import make_plan_task
+from overhand.policy import Actor, find_caller, trusted_config
+from overhand.system import start_time
+from overhand.verbs import Session, check_source, plan_source
 from plans.running.stage import COPY, PLAN_EVENTS, VERIFIED, node, states
 from support.scene import kill, until
 from support.soak import lots
@@ -54,11 +51,11 @@ def ready(stage: Stage) -> Stage:
 def accepted(stage: Stage, nodes: dict[str, Any], **keys: Any) -> str:
     """A plan that is queued while nobody is there to carry it."""
     session = Session(str(stage.path))
-    found = plans.look_over(session, plans.source(stage.write(nodes, **keys)))
+    found = check_source(session, plan_source(stage.write(nodes, **keys)))
     assert found.plan is not None
-    who = caller(session.store)
-    actor = Actor(session.store, trust.settings(session.root), who.by(session.via))
-    return starting.make(actor, who, found.plan, "", {"trusted": True}).id
+    who = find_caller(session.store)
+    actor = Actor(session.store, trusted_config(session.root), who.by(session.via))
+    return make_plan_task(actor, who, found.plan, "", {"trusted": True}).id
 
 
 def is_as_if_nothing_had_happened(stage: Stage, task: str) -> None:
@@ -114,7 +111,7 @@ def test_nobody_looks_until_all_agents_have_ended(ready: Stage) -> None:
     ready.kill_supervisor()
     shim = ready.pid(ready.child(task, "a").id, "shim")
     (ready.path / "go").touch()
-    until(lambda: processes.start_time(shim) is None, "the end of the run")
+    until(lambda: start_time(shim) is None, "the end of the run")
     is_as_if_nothing_had_happened(ready, task)
 
 

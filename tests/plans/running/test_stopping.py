@@ -6,17 +6,17 @@ import time
 from typing import TYPE_CHECKING
 
 from overhand.questions import record
-from overhand.record.events import StopRequested
-from overhand.runs import messages
-from overhand.system import processes
-from overhand.verbs import Session, reconcile, send
+from overhand.record import StopRequested
+from overhand.runs import message_event
+from overhand.system import start_time
+from overhand.verbs import Session, refresh_task, send, send_message
 from plans.running.stage import SKIPPED, STOPPED, VERIFIED, node, states
 from support.scene import until
 
 if TYPE_CHECKING:
     import pytest
 
-    from overhand.record.task import Task
+    from overhand.record import Task
     from plans.running.stage import Stage
 
 WAIT = "touch up; until [ -e go ]; do sleep 0.02; done"
@@ -66,7 +66,7 @@ def ends_unseen(stage: Stage, child: str) -> str:
     """A node's agent ends while nobody carries its plan, and is judged before anybody does."""
     shim = stage.pid(child, "shim")
     (stage.path / "go").touch()
-    until(lambda: processes.start_time(shim) is None, "the end of the run")
+    until(lambda: start_time(shim) is None, "the end of the run")
     return str(stage.json("show", child)["status"])
 
 
@@ -123,7 +123,7 @@ def test_what_was_sent_counts_from_when_it_is_recorded(stage: Stage) -> None:
     with stage.store.lock(task, BY) as plan:
         run = plan.task.current_run
         assert run is not None
-        plan.append(messages.event(plan.folder, "use tabs everywhere").replace(run=run.id))
+        plan.append(message_event(plan.folder, "use tabs everywhere").replace(run=run.id))
     (stage.path / "go").touch()
     until(lambda: stage.is_there(task, "b"), "the next node")  # no verb comes before that
     assert stage.result(task)["status"] == "completed"
@@ -143,10 +143,10 @@ def test_a_node_that_ends_while_something_is_sent_is_not_begun_again(
         if state.node == "a":  # it was open when it was found, and ends before it can be told
             (stage.path / "go").touch()
             stage.judged(state.id)
-        return reconcile.refresh(session, state)
+        return refresh_task(session, state)
 
-    monkeypatch.setattr(send, "refresh", refresh)
-    told = send.send(Session(str(stage.path)), task, "use tabs everywhere").payload
+    monkeypatch.setattr(send, "refresh_task", refresh)
+    told = send_message(Session(str(stage.path)), task, "use tabs everywhere").payload
     assert [one["task_id"] for one in told["nodes"]] == [stage.child(task, "b").id]
     (stage.path / "over").touch()
     result = stage.result(task)

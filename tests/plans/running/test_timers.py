@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from overhand.plans import task as starting
-from overhand.plans.executor import Executor
-from overhand.plans.starter import NodeStarter
-from overhand.policy import config
-from overhand.policy.actor import Actor
-from overhand.policy.caller import caller
-from overhand.verbs import Session
-from overhand.verbs import plan as plans
+from overhand.plans import NodeStarter, PlanExecutor, begin_plan, make_plan_task
+from overhand.policy import Actor, find_caller, load_config
+from overhand.verbs import Session, check_source, plan_source
 from plans.running.stage import node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from overhand.plans.starter import NodeStart
+    from overhand.plans import NodeStart
     from plans.running.stage import Stage
 
 
@@ -25,7 +20,7 @@ class Watching(NodeStarter):
     """Runs every node itself, and notes which timers were set by then."""
 
     def __init__(self) -> None:
-        self.executor: Executor
+        self.executor: PlanExecutor
         self.seen: list[str] = []
 
     def is_own(self, _agent: str) -> bool:
@@ -40,13 +35,13 @@ def test_it_counts_before_anything_is_started(stage: Stage) -> None:
     stage.gives("worker")
     stage.json("list")  # trusts what is there now
     session = Session(str(stage.path))
-    found = plans.look_over(session, plans.source(stage.write({"a": node()}, timeout="1h")))
+    found = check_source(session, plan_source(stage.write({"a": node()}, timeout="1h")))
     assert found.plan is not None
-    who = caller(session.store)
-    work = Actor(session.store, config.load(session.root), who.by("test"))
-    task = starting.make(work, who, found.plan, "", {"trusted": True}).id
+    who = find_caller(session.store)
+    work = Actor(session.store, load_config(session.root), who.by("test"))
+    task = make_plan_task(work, who, found.plan, "", {"trusted": True}).id
     starter = Watching()
-    executor = starter.executor = Executor.open(work, task, starting.begin(work, task) or "", starter)
+    executor = starter.executor = PlanExecutor.open(work, task, begin_plan(work, task) or "", starter)
     executor.resume()
     executor.close()
     assert starter.seen == ["timeout", "a"]

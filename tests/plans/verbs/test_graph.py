@@ -9,10 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from overhand.plans import progress
-from overhand.plans.graph import COLOURS, FORMATS, layout, picture
-from overhand.plans.model import Node, Plan
-from overhand.plans.order import waves
+from overhand.plans import FAILED, PICTURE_FORMATS, RUNNING, Plan, draw_plan, plan_waves
+from overhand.plans.graph import COLOURS, layout
+from overhand.plans.model import Node
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = [
@@ -37,15 +36,15 @@ DIAMOND = plan(a=(), b=("a",), c=("a",), d=("b", "c"))
 
 
 def test_layers_follow_dependencies() -> None:
-    assert waves(DIAMOND.nodes) == [["a"], ["b", "c"], ["d"]]
+    assert plan_waves(DIAMOND.nodes) == [["a"], ["b", "c"], ["d"]]
     assert layout(DIAMOND).sinks == ["d"]
-    assert waves(plan(d=("c",), c=("b",), b=(), a=()).nodes) == [["b", "a"], ["c"], ["d"]]
+    assert plan_waves(plan(d=("c",), c=("b",), b=(), a=()).nodes) == [["b", "a"], ["c"], ["d"]]
 
 
 def test_what_is_in_a_circle_or_waits_for_nobody_is_drawn_all_the_same() -> None:
-    found = waves(plan(a=(), b=("a", "c"), c=("b",), d=("nowhere",)).nodes)
+    found = plan_waves(plan(a=(), b=("a", "c"), c=("b",), d=("nowhere",)).nodes)
     assert found == [["a", "d"], ["b", "c"]]
-    assert picture(plan(a=("b",), b=("a",)), {}, "svg").count("<rect") == 4
+    assert draw_plan(plan(a=("b",), b=("a",)), {}, "svg").count("<rect") == 4
 
 
 def test_a_layer_is_put_in_the_order_of_what_it_hangs_on() -> None:
@@ -53,22 +52,22 @@ def test_a_layer_is_put_in_the_order_of_what_it_hangs_on() -> None:
     assert layout(Plan("t", {n: tangled.nodes[n] for n in "abcxyz"})).layers[1] == ["z", "y", "x"]
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", PICTURE_FORMATS)
 def test_every_node_and_edge_is_there(format: str) -> None:
-    text = picture(DIAMOND, {"a": "completed", "b": progress.FAILED}, format)
+    text = draw_plan(DIAMOND, {"a": "completed", "b": FAILED}, format)
     assert all(f"{name}" in text for name in "abcd")
     edges = {"mermaid": "-->", "dot": " -> ", "svg": '<path d="M'}
     assert text.count(edges[format]) == 4 + 1 + (format == "svg")
-    assert all(colour in text for colour in (COLOURS["completed"][0], COLOURS[progress.FAILED][0]))
-    assert COLOURS[progress.RUNNING][0] not in text
+    assert all(colour in text for colour in (COLOURS["completed"][0], COLOURS[FAILED][0]))
+    assert COLOURS[RUNNING][0] not in text
     assert "completed" in text, "a state is told by its word, not only by a colour"
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", PICTURE_FORMATS)
 @pytest.mark.parametrize("name", NASTY)
 def test_no_name_breaks_out(format: str, name: str) -> None:
     odd = Plan(name, {name: Node(name, name, name), "b": Node("b", "worker", name, (name,))})
-    text = picture(odd, {"b": progress.RUNNING}, format)
+    text = draw_plan(odd, {"b": RUNNING}, format)
     text.encode()
     assert not set(text) & {"\x1b", "\x00"}
     if format == "svg":
@@ -79,13 +78,13 @@ def test_no_name_breaks_out(format: str, name: str) -> None:
         }
         assert "href" not in text
     else:
-        plain = picture(Plan("t", {"a": Node("a", "w"), "b": Node("b", "w", "", ("a",))}), {"b": "running"}, format)
+        plain = draw_plan(Plan("t", {"a": Node("a", "w"), "b": Node("b", "w", "", ("a",))}), {"b": "running"}, format)
         assert len(text.splitlines()) == len(plain.splitlines())
 
 
 def test_boxes_do_not_overlap() -> None:
     wide = plan(a=(), **{f"n{number}": ("a",) for number in range(30)})
-    root = ET.fromstring(picture(wide, {}, "svg"))  # noqa: S314 -- our own text
+    root = ET.fromstring(draw_plan(wide, {}, "svg"))  # noqa: S314 -- our own text
     boxes = [
         [float(one.attrib[key]) for key in ("x", "y", "width", "height")] for one in root.findall(f"{SVG}g/{SVG}rect")
     ]
@@ -102,12 +101,12 @@ def test_graphviz_takes_it() -> None:
     if (program := shutil.which("dot")) is None:
         pytest.skip("graphviz is not installed here")
     for name in NASTY:
-        text = picture(Plan(name, {"a": Node(name, name, name)}), {}, "dot")
+        text = draw_plan(Plan(name, {"a": Node(name, name, name)}), {}, "dot")
         subprocess.run([program, "-Tsvg"], input=text, capture_output=True, text=True, check=True)
 
 
 def test_ten_thousand_nodes_in_a_row_and_side_by_side() -> None:
     row = {f"n{n}": Node(f"n{n}", "w", "", (f"n{n - 1}",) if n else ()) for n in range(10_000)}
-    assert len(waves(row)) == 10_000
+    assert len(plan_waves(row)) == 10_000
     side = {f"n{n}": Node(f"n{n}", "w") for n in range(10_000)}
-    assert picture(Plan("side", side), {}, "svg").count("<rect") == 10_002
+    assert draw_plan(Plan("side", side), {}, "svg").count("<rect") == 10_002

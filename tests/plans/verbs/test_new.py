@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.plans.reader import read
+from overhand.plans import read_plan_text
 from plans.verbs.house import ran_inside
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def test_what_an_agent_has_written_is_not_trusted(own: ProjectDir) -> None:
 
 def test_a_dash_prints_it_and_writes_nothing(shared: ProjectDir) -> None:
     ran = shared.run("plan", "new", "Count the rivers of the atlas", "--agents", "echo,asker", "--out", "-", check=True)
-    found = read(ran.out)
+    found = read_plan_text(ran.out)
     assert found.ok
     assert found.plan is not None
     assert [node.agent for node in found.plan.nodes.values()] == ["echo", "asker"]

@@ -12,16 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from overhand.plans import progress
-from overhand.plans import task as starting
-from overhand.plans.reader import read
-from overhand.policy import trust
-from overhand.policy.actor import Actor
-from overhand.policy.caller import caller
-from overhand.questions import record
-from overhand.system import jsonline
-from overhand.verbs import Session, plan_view
-from overhand.verbs import plan as plans
+from overhand.plans import PlanEvent, make_plan_task, progress, read_plan_text
+from overhand.policy import Actor, find_caller, trusted_config
+from overhand.questions import Asking, ask_question
+from overhand.system import dump_line
+from overhand.verbs import PlanSource, Session, check_source, plan_view
 from plans.verbs.house import ECHO, TWO, one, put
 from support.scene import until
 from support.terminal import at_a_terminal
@@ -80,7 +75,7 @@ def test_as_a_document_it_is_a_plan_with_real_states(shared: ProjectDir) -> None
         ("bad", "failed", None),
         ("after", "skipped", None),
     ]
-    again = read(text, "again.yaml")
+    again = read_plan_text(text, "again.yaml")
     assert again.plan is not None
     assert list(again.plan.nodes) == ["good", "bad", "after"]
     assert any("does not count" in note for note in again.plan.notes)
@@ -123,18 +118,18 @@ def test_a_node_asks_once_its_question_is_there(own: ProjectDir, monkeypatch: py
     monkeypatch.setenv("XDG_CONFIG_HOME", str(own.config_home))
     text = one().replace("agent: echo", "agent: echo, requires_approval: true")
     session = Session(str(own.path))
-    found = plans.look_over(session, plans.Source("the plan", "", text.encode()))
+    found = check_source(session, PlanSource("the plan", "", text.encode()))
     assert found.plan is not None
-    who = caller(session.store)
-    actor = Actor(session.store, trust.settings(session.root), who.by(session.via))
-    task = starting.make(actor, who, found.plan, text, {"no_start": True}).id
+    who = find_caller(session.store)
+    actor = Actor(session.store, trusted_config(session.root), who.by(session.via))
+    task = make_plan_task(actor, who, found.plan, text, {"no_start": True}).id
     view = plan_view.View(session, task)
-    begun = progress.Event("PlanStarted", time.time(), attempt=1, facts={"run": "sess_1700000000_abc123"})
-    Path(session.store.folder(task), plan_view.EVENTS).write_text(jsonline.dumps(progress.as_json(begun)) + "\n")
+    begun = PlanEvent("PlanStarted", time.time(), attempt=1, facts={"run": "sess_1700000000_abc123"})
+    Path(session.store.folder(task), plan_view.EVENTS).write_text(dump_line(progress.as_json(begun)) + "\n")
     view.look()
     assert (view.states(), view.asks()) == ({"only": "held"}, False)
-    asking = record.Asking(text="May it begin?", step="only.1", via="permission")
-    record.ask(session.store, task, None, asking, who.by("test"))
+    asking = Asking(text="May it begin?", step="only.1", via="permission")
+    ask_question(session.store, task, None, asking, who.by("test"))
     assert view.asks()
 
 

@@ -6,10 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from overhand.plans import skeleton
-from overhand.plans.formats import as_yaml, written
+from overhand.plans import (
+    as_yaml,
+    fitting_agents,
+    outline_plan,
+    plan_document,
+    plan_slug,
+    plan_template,
+    read_plan_text,
+    short_plan,
+)
 from overhand.plans.model import STRATEGIES, TEMPLATES
-from overhand.plans.reader import read
 
 TASKS = [
     "Review the shop for security and speed",
@@ -26,7 +33,7 @@ TASKS = [
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_template_is_read_as_it_was_meant(template: str, task: str) -> None:
     agents = ["locator"] if template == "standard" else ["locator", "fixer", "locator"]
-    found = read(skeleton.template(template, task, agents).encode("utf-8", "replace"), "new.yaml")
+    found = read_plan_text(plan_template(template, task, agents).encode("utf-8", "replace"), "new.yaml")
     assert found.plan is not None
     assert found.problems == []
     assert found.plan.form == template
@@ -39,8 +46,8 @@ def test_a_template_is_read_as_it_was_meant(template: str, task: str) -> None:
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_short_form_follows_its_strategy(strategy: str, task: str) -> None:
-    outline = skeleton.outline(task, ["a", "b", "c", "a"], strategy)
-    found = read(skeleton.short(outline, "because").encode("utf-8", "replace"), "new.yaml")
+    outline = outline_plan(task, ["a", "b", "c", "a"], strategy)
+    found = read_plan_text(short_plan(outline, "because").encode("utf-8", "replace"), "new.yaml")
     assert found.plan is not None
     assert found.problems == []
     assert list(found.plan.nodes) == ["a", "b", "c", "a-2"]
@@ -78,14 +85,14 @@ ABLE = {
     ],
 )
 def test_agents_are_matched_by_what_the_task_speaks_of(task: str, fit: list[str]) -> None:
-    assert skeleton.fitting(task, ABLE) == fit
+    assert fitting_agents(task, ABLE) == fit
 
 
 def test_a_file_name_is_free_and_harmless() -> None:
-    assert skeleton.slug("Release: the 2nd Notes, now and for ever") == "release-the-2nd-notes.yaml"
-    assert skeleton.slug("../../etc/passwd") == "etc-passwd.yaml"
-    assert skeleton.slug("日本語") == "plan.yaml"
-    assert skeleton.slug("Go", ["go.yaml", "go-2.yaml"]) == "go-3.yaml"
+    assert plan_slug("Release: the 2nd Notes, now and for ever") == "release-the-2nd-notes.yaml"
+    assert plan_slug("../../etc/passwd") == "etc-passwd.yaml"
+    assert plan_slug("日本語") == "plan.yaml"
+    assert plan_slug("Go", ["go.yaml", "go-2.yaml"]) == "go-3.yaml"
 
 
 FULL = """
@@ -126,11 +133,11 @@ on_failure: {policy: continue, max_retries: 2, fallback: worker}
 
 def test_the_output_form_says_all_of_it_again() -> None:
     """What `plan show --format yaml` writes is the same plan."""
-    first = read(FULL, "full.yaml")
+    first = read_plan_text(FULL, "full.yaml")
     assert first.plan is not None
     assert not [one for one in first.problems if one.level == "error"]
     rows = {"a": {"status": "completed", "result": {"ok": True}}}
-    again = read(as_yaml(written(first.plan, "running", rows)), "again.yaml")
+    again = read_plan_text(as_yaml(plan_document(first.plan, "running", rows)), "again.yaml")
     assert again.plan is not None
     assert not [one for one in again.problems if one.level == "error"]
     for name, node in first.plan.nodes.items():
@@ -144,10 +151,14 @@ def test_the_output_form_says_all_of_it_again() -> None:
 
 
 def test_states_and_results_are_real_ones() -> None:
-    plan = read(FULL, "full.yaml").plan
+    plan = read_plan_text(FULL, "full.yaml").plan
     assert plan is not None
-    text = as_yaml(written(plan, "partial", {"a": {"status": "failed", "result": None}, "b": {"result": {"ok": True}}}))
-    made = written(plan, "partial", {"a": {"status": "failed"}, "b": {"status": "completed", "result": {"ok": True}}})
+    text = as_yaml(
+        plan_document(plan, "partial", {"a": {"status": "failed", "result": None}, "b": {"result": {"ok": True}}})
+    )
+    made = plan_document(
+        plan, "partial", {"a": {"status": "failed"}, "b": {"status": "completed", "result": {"ok": True}}}
+    )
     assert made["delegation"]["status"] == "partial"
     assert [(one["id"], one["status"], one["result"]) for one in made["subtasks"]] == [
         ("a", "failed", None),

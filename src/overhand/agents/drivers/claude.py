@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import permissions
 from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, Place, session_name
 from overhand.agents.programs import HOOK_SECONDS, require, stop_hook, wrong_patterns
-from overhand.agents.stream import Event, failure
-from overhand.system.files import read_file
+from overhand.agents.stream import StreamEvent, failure
+from overhand.system import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from overhand.record.store import Store
+    from overhand.record import Store
 
 _READ = ("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "TodoWrite", "Task")
 _EDIT = ("Edit", "Write", "MultiEdit", "NotebookEdit")
@@ -101,41 +101,41 @@ def _rules(patterns: tuple[str, ...]) -> Iterator[str]:
             yield tool if what in ("", "*") else f"{tool}({'/' if what.startswith('/') else ''}{what})"
 
 
-def translate(line: dict[str, Any]) -> Iterator[Event]:
+def translate(line: dict[str, Any]) -> Iterator[StreamEvent]:
     kind = line.get("type")
     if kind == "system" and line.get("subtype") == "init":
-        yield Event("session", str(line.get("session_id", "")))
+        yield StreamEvent("session", str(line.get("session_id", "")))
     elif kind == "assistant" and not line.get("parent_tool_use_id"):
         yield from _spoken(line.get("message"))
     elif kind == "system" and line.get("subtype") == "api_retry":
         delay, status = line.get("retry_delay_ms"), line.get("error_status") or line.get("error")
         soon = f"in {delay / 1000:.0f} s" if isinstance(delay, int | float) else "soon"
-        yield Event("noted", f"the model's service answered {status}; it tries again {soon}")
+        yield StreamEvent("noted", f"the model's service answered {status}; it tries again {soon}")
     elif kind == "rate_limit_event":
         info = line.get("rate_limit_info") or {}
         if info.get("status") == "rejected" and isinstance(info.get("resetsAt"), int | float):
-            yield Event("limited", data={"retry_at": float(info["resetsAt"])})
+            yield StreamEvent("limited", data={"retry_at": float(info["resetsAt"])})
     elif kind == "result":
         yield from _result(line)
 
 
-def _spoken(message: Any) -> Iterator[Event]:
+def _spoken(message: Any) -> Iterator[StreamEvent]:
     for block in message.get("content", ()) if isinstance(message, dict) else ():
         if not isinstance(block, dict):
             continue
         if block.get("type") == "text" and block.get("text"):
-            yield Event("said", str(block["text"]))
+            yield StreamEvent("said", str(block["text"]))
         elif block.get("type") == "tool_use":
-            yield Event("did", str(block.get("name", "")), block.get("input") or {})
+            yield StreamEvent("did", str(block.get("name", "")), block.get("input") or {})
 
 
-def _result(line: dict[str, Any]) -> Iterator[Event]:
+def _result(line: dict[str, Any]) -> Iterator[StreamEvent]:
     """Translate the last line: only it has the usage, and an error may claim to be a success."""
     for denial in line.get("permission_denials") or ():
-        yield Event("denied", _denied(denial))
+        yield StreamEvent("denied", _denied(denial))
     usage = line.get("usage") or {}
     cached = usage.get("cache_read_input_tokens", 0) + usage.get("cache_creation_input_tokens", 0)
-    yield Event(
+    yield StreamEvent(
         "used",
         data={
             "input": usage.get("input_tokens", 0) + cached,
@@ -148,7 +148,7 @@ def _result(line: dict[str, Any]) -> Iterator[Event]:
     error = line.get("error")  # from before the first request: a missing session, a missing login
     errors = [error.get("message", "")] if isinstance(error, dict) else line.get("errors") or ()
     text = str(line.get("result") or "") or "; ".join(map(str, errors))
-    yield Event("ended", text[:500], {"how": _how(line, text)})
+    yield StreamEvent("ended", text[:500], {"how": _how(line, text)})
 
 
 def _tokens(used: Any) -> int:

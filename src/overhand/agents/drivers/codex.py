@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, Place, tokens_of_session
 from overhand.agents.programs import HOOK_SECONDS, SERVER_VARIABLES, require, stop_hook
-from overhand.agents.stream import Event, failure
+from overhand.agents.stream import StreamEvent, failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,37 +82,37 @@ def _stop_hook(command: str) -> list[str]:
     ]
 
 
-def translate(line: dict[str, Any]) -> Iterator[Event]:
+def translate(line: dict[str, Any]) -> Iterator[StreamEvent]:
     kind = line.get("type")
     if kind == "thread.started":
-        yield Event("session", str(line.get("thread_id", "")))
+        yield StreamEvent("session", str(line.get("thread_id", "")))
     elif kind == "item.completed":
         yield from _item(line.get("item") or {})
     elif kind == "turn.completed":
         usage = line.get("usage") or {}
         used = {"input": usage.get("input_tokens", 0), "output": usage.get("output_tokens", 0)}
-        yield Event("used", data={**used, "turns": 1})
-        yield Event("ended", data={"how": "clean"})
+        yield StreamEvent("used", data={**used, "turns": 1})
+        yield StreamEvent("ended", data={"how": "clean"})
     elif kind in ("turn.failed", "error"):
         error = line.get("error")
         text = str(error.get("message") if isinstance(error, dict) else error or line.get("message") or "")
         if kind == "turn.failed" or text:
-            yield Event("ended", text[:500], {"how": failure(None, text)})
+            yield StreamEvent("ended", text[:500], {"how": failure(None, text)})
 
 
-def _item(item: dict[str, Any]) -> Iterator[Event]:
+def _item(item: dict[str, Any]) -> Iterator[StreamEvent]:
     kind = item.get("type")
     if kind == "agent_message":
-        yield Event("said", str(item.get("text", "")))
+        yield StreamEvent("said", str(item.get("text", "")))
     elif kind == "command_execution":
-        yield Event("did", "shell", {"command": item.get("command"), "exit": item.get("exit_code")})
+        yield StreamEvent("did", "shell", {"command": item.get("command"), "exit": item.get("exit_code")})
     elif kind == "mcp_tool_call":
         name = f"{item.get('server')}.{item.get('tool')}"
-        yield Event("did", name, item.get("arguments") or {})
+        yield StreamEvent("did", name, item.get("arguments") or {})
         if "requires approval" in str(item.get("error") or ""):
-            yield Event("denied", name)
+            yield StreamEvent("denied", name)
     elif kind in ("file_change", "web_search", "todo_list"):
-        yield Event("did", str(kind), {})
+        yield StreamEvent("did", str(kind), {})
 
 
 def _settings_file(root: str | None) -> str:

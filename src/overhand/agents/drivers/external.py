@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents.driver import Agent, Driver, Job, Launch
 from overhand.agents.drivers.command import PLACEHOLDERS, fill, require_program
-from overhand.system.files import names_in, read_file, second_name, write_file
+from overhand.system import names_in, read_file, second_name, write_file
 from overhand.words import duration
 
 if TYPE_CHECKING:
@@ -155,13 +155,13 @@ def _start(argv: Sequence[str], folder: str, number: int) -> str | None:
 
 def _unknown(folder: str) -> int:
     """Report that it is unknown whether the job was started."""
-    from overhand.documents.output import Output, render
+    from overhand.documents import Output, render_output
 
     place = os.path.relpath(folder, os.environ.get("OVERHAND_PROJECT", "/"))
     said = "It was killed while it started its job, so nobody knows whether that runs. It was not started again."
     todo = f"If the job runs, write its handle into {place}/handle and resume this task; if not, delegate it again."
     output = Output("Not started again", "blocked", summary=said, for_primary=todo)
-    write_file(os.environ["OVERHAND_OUTPUT"], render(output))
+    write_file(os.environ["OVERHAND_OUTPUT"], render_output(output))
     _say(f"{said} {todo}")
     return 0
 

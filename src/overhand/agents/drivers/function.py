@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents.driver import Agent, Driver, Job, Launch
-from overhand.documents import handoff as handoffs
+from overhand.documents import parse_handoff
 from overhand.errors import BadInput, OverhandError, Unanswered, from_json
-from overhand.system.files import write_file
+from overhand.system import write_file
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterable, Mapping
 
-    from overhand.documents.handoff import Handoff
+    from overhand.documents import Handoff
 
 RETURN_KEYS = ("status", "summary", "artifacts", "metadata", "errors", "next_steps", "data")
 
@@ -50,7 +50,7 @@ class Inquiry:
         return self.given_up is not None and self.given_up.is_set()
 
 
-def unanswered(seq: int) -> Unanswered:
+def unanswered_error(seq: int) -> Unanswered:
     """The error that a function gets when no answer came in time."""
     return Unanswered(
         f"Question {seq} was not answered in time; it stays open.",
@@ -76,7 +76,7 @@ def by_command(call: Call, inquiry: Inquiry) -> str:
             raise error
         seq = int(str(error.facts["seq"]))
         if time.monotonic() >= until or inquiry.is_over:
-            raise unanswered(seq)
+            raise unanswered_error(seq)
         words = ["--again", str(seq)]
 
 
@@ -235,7 +235,7 @@ def as_return(value: object) -> dict[str, Any] | None:
     raise BadInput(f"The function returned {type(value).__name__}. Needed: a text, None, or {', '.join(RETURN_KEYS)}.")
 
 
-def failure(error: BaseException) -> dict[str, Any]:
+def failure_return(error: BaseException) -> dict[str, Any]:
     kind = type(error).__name__
     return {
         "status": "failed",
@@ -244,7 +244,7 @@ def failure(error: BaseException) -> dict[str, Any]:
     }
 
 
-def encode(value: Mapping[str, Any]) -> bytes:
+def encode_return(value: Mapping[str, Any]) -> bytes:
     """The return as JSON; raises BadInput if it holds a value that JSON can't represent."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -265,7 +265,7 @@ def load(spec: str) -> Callable[[Call], object]:
 def call_from_environment() -> Call:
     env = os.environ
     place = Path(env["OVERHAND_OUTPUT"]).parent
-    parsed = handoffs.parse(Path(env["OVERHAND_HANDOFF"]).read_text(encoding="utf-8", errors="replace"))
+    parsed = parse_handoff(Path(env["OVERHAND_HANDOFF"]).read_text(encoding="utf-8", errors="replace"))
     return Call(
         title=parsed.title,
         prompt=(place / "prompt.md").read_text(encoding="utf-8", errors="replace"),
@@ -294,14 +294,14 @@ def main(argv: list[str]) -> int:
 
             value = asyncio.run(_finish(value))
         returned = as_return(value)
-        raw = encode(returned) if returned is not None else None
+        raw = encode_return(returned) if returned is not None else None
     except Unanswered as error:  # parked, as if we had ended it: the answer starts the next run
         sys.stderr.write(f"{error.message}\n")
         write_file(f"{call.place}/stopped", "answer-timeout\n")
         return 0
     except Exception as error:  # noqa: BLE001 -- whatever a function raises is its result
         traceback.print_exc()
-        write_file(os.environ["OVERHAND_RESULT"], encode(failure(error)))
+        write_file(os.environ["OVERHAND_RESULT"], encode_return(failure_return(error)))
         return 1
     if raw is not None:
         write_file(str(call.result), raw)

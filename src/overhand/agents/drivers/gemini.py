@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, Place
 from overhand.agents.programs import HOOK_SECONDS, require, stop_hook
-from overhand.agents.stream import Event, failure
+from overhand.agents.stream import StreamEvent, failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,23 +90,23 @@ def settings_file(variable: str, others: tuple[str, ...], found: dict[str, Any])
     return ((variable, "settings.json", json.dumps(found)),)
 
 
-def translate(line: dict[str, Any]) -> Iterator[Event]:
+def translate(line: dict[str, Any]) -> Iterator[StreamEvent]:
     kind = line.get("type")
     if kind == "init":
-        yield Event("session", str(line.get("session_id", "")))
+        yield StreamEvent("session", str(line.get("session_id", "")))
     elif kind == "message" and line.get("role") in ("assistant", "model"):
-        yield Event("said", str(line.get("content", "")), {"part": bool(line.get("delta"))})
+        yield StreamEvent("said", str(line.get("content", "")), {"part": bool(line.get("delta"))})
     elif kind == "tool_use":
-        yield Event("did", str(line.get("tool_name", "")), line.get("parameters") or {})
+        yield StreamEvent("did", str(line.get("tool_name", "")), line.get("parameters") or {})
     elif kind == "tool_result" and (line.get("error") or {}).get("type") == "policy_violation":
-        yield Event("denied", str(line.get("tool_id", "")).partition("__")[0])
+        yield StreamEvent("denied", str(line.get("tool_id", "")).partition("__")[0])
     elif kind == "result":
         stats = line.get("stats") or {}
-        yield Event("used", data={"input": stats.get("input_tokens", 0), "output": stats.get("output_tokens", 0)})
+        yield StreamEvent("used", data={"input": stats.get("input_tokens", 0), "output": stats.get("output_tokens", 0)})
         error = line.get("error") or {}
         text = str(error.get("message", "")) if isinstance(error, dict) else str(error)
         how = "clean" if line.get("status") == "success" else failure(None, text)
-        yield Event("ended", text[:500], {"how": how})
+        yield StreamEvent("ended", text[:500], {"how": how})
 
 
 DRIVER = Driver(

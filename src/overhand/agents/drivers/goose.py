@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents.driver import Agent, Driver, Job, Launch, Login, Place, is_plain_name, tokens_of_session
 from overhand.agents.programs import require
-from overhand.agents.stream import Event, failure
+from overhand.agents.stream import StreamEvent, failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ def launch(agent: Agent, job: Job) -> Launch:
     return Launch(tuple(argv), env=env)
 
 
-def translate(line: dict[str, Any]) -> Iterator[Event]:
+def translate(line: dict[str, Any]) -> Iterator[StreamEvent]:
     """One line of the stream; text comes word by word."""
     kind = line.get("type")
     if kind == "message":
@@ -39,24 +39,26 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
         for block in message.get("content") or ():
             yield from _block(block, message)
     elif kind == "complete":
-        yield Event("used", data={"input": line.get("input_tokens") or 0, "output": line.get("output_tokens") or 0})
-        yield Event("turned")
+        yield StreamEvent(
+            "used", data={"input": line.get("input_tokens") or 0, "output": line.get("output_tokens") or 0}
+        )
+        yield StreamEvent("turned")
     elif kind == "error":
         text = str(line.get("error") or line.get("message") or "")
-        yield Event("ended", text[:500], {"how": failure(None, text)})
+        yield StreamEvent("ended", text[:500], {"how": failure(None, text)})
 
 
-def _block(block: dict[str, Any], message: dict[str, Any]) -> Iterator[Event]:
+def _block(block: dict[str, Any], message: dict[str, Any]) -> Iterator[StreamEvent]:
     text = str(block.get("text", ""))
     if block.get("type") == "text" and message.get("role") == "assistant":
         if message.get("id") is None and text.startswith(_OWN_WORDS):  # it exits with 0 nevertheless
             cut_off = text.startswith(_CUT_OFF)
-            yield Event("ended", text[:500], {"how": "max-turns" if cut_off else failure(None, text)})
+            yield StreamEvent("ended", text[:500], {"how": "max-turns" if cut_off else failure(None, text)})
         else:
-            yield Event("said", text, {"part": True})
+            yield StreamEvent("said", text, {"part": True})
     elif block.get("type") == "toolRequest":
         call = (block.get("toolCall") or {}).get("value") or {}
-        yield Event("did", str(call.get("name", "")), call.get("arguments") or {})
+        yield StreamEvent("did", str(call.get("name", "")), call.get("arguments") or {})
 
 
 DRIVER = Driver(

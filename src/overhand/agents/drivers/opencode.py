@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, Place, is_plain_name
 from overhand.agents.programs import require
-from overhand.agents.stream import Event, failure
+from overhand.agents.stream import StreamEvent, failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,30 +38,30 @@ def launch(agent: Agent, job: Job) -> Launch:
     return Launch(tuple(argv), env=env)
 
 
-def translate(line: dict[str, Any]) -> Iterator[Event]:
+def translate(line: dict[str, Any]) -> Iterator[StreamEvent]:
     """One line of the stream; every line names the session."""
     if line.get("sessionID"):
-        yield Event("session", str(line["sessionID"]))
+        yield StreamEvent("session", str(line["sessionID"]))
     kind, part = line.get("type"), line.get("part") or {}
     if kind == "text":
-        yield Event("said", str(part.get("text", "")))
+        yield StreamEvent("said", str(part.get("text", "")))
     elif kind == "tool_use":
         state = part.get("state") or {}
-        yield Event("did", str(part.get("tool", "")), state.get("input") or {})
+        yield StreamEvent("did", str(part.get("tool", "")), state.get("input") or {})
         if state.get("status") == "error" and any(one in str(state.get("error", "")) for one in _DENIED):
-            yield Event("denied", str(part.get("tool", "")))
+            yield StreamEvent("denied", str(part.get("tool", "")))
     elif kind == "step_finish":
         tokens = part.get("tokens") or {}
         used = {"input": tokens.get("input", 0), "output": tokens.get("output", 0), "usd": part.get("cost") or 0.0}
-        yield Event("used", data={**used, "turns": 1, "add": True})
+        yield StreamEvent("used", data={**used, "turns": 1, "add": True})
         if part.get("reason") != "tool-calls":
-            yield Event("turned")
+            yield StreamEvent("turned")
     elif kind == "error":
         error = line.get("error") or {}
         data = error.get("data") or {}
         text = str(data.get("message") or error.get("name") or "")
         refused = error.get("name") == "ContentFilterError"
-        yield Event("ended", text[:500], {"how": "refused" if refused else failure(data.get("statusCode"), text)})
+        yield StreamEvent("ended", text[:500], {"how": "refused" if refused else failure(data.get("statusCode"), text)})
 
 
 def _settings_file(root: str | None) -> str:

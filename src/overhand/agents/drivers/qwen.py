@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents.driver import Agent, Driver, Job, Launch, Login, Place, tokens_of_session
 from overhand.agents.drivers import claude, gemini
 from overhand.agents.programs import HOOK_SECONDS, stop_hook
-from overhand.agents.stream import Event, failure
+from overhand.agents.stream import StreamEvent, failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ def launch(agent: Agent, job: Job) -> Launch:
     return Launch(tuple(argv), files=gemini.settings_file("QWEN_CODE_SYSTEM_DEFAULTS_PATH", _OTHERS, found))
 
 
-def translate(line: dict[str, Any]) -> Iterator[Event]:
+def translate(line: dict[str, Any]) -> Iterator[StreamEvent]:
     """One line; an error of the model's service may stand in the text of a success."""
     for event in claude.translate(line):
         text = event.text
@@ -37,7 +37,7 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
             if "[API Error" in message:
                 code = message.partition("[API Error: ")[2][:3]
                 how = failure(int(code) if code.isdigit() else None, message)
-                yield Event("ended", message[:500], {"how": how})
+                yield StreamEvent("ended", message[:500], {"how": how})
                 continue
         yield event
 

@@ -20,7 +20,7 @@ _FENCE = re.compile(r"[ \t]*(?:```|~~~)")
 
 
 @dataclass(frozen=True, slots=True)
-class Delegation:
+class ControlDelegation:
     """A part of the work that an agent delegates."""
 
     agent: str = ""
@@ -32,20 +32,22 @@ class Delegation:
     context: str = ""
 
 
-def delegation(
+def parse_delegation(
     block: str, *, agents: Collection[str] | None = None, line: int | None = None
-) -> tuple[Delegation, list[Problem]]:
+) -> tuple[ControlDelegation, list[Problem]]:
     """What a block asks for, and everything that is wrong with it; `agents` are the names that exist."""
     try:
         fields = _fields(block)
     except ValueError as error:
         fix = "Write `delegation:` and, indented below it, `to_agent:`, `task:` and `context:`."
-        return Delegation(), [Problem("delegation-invalid", f"The block is not valid: {error}.", line=line, fix=fix)]
+        return ControlDelegation(), [
+            Problem("delegation-invalid", f"The block is not valid: {error}.", line=line, fix=fix)
+        ]
     problems: list[Problem] = []
     task, context = (fields.get(key) for key in ("task", "context"))
     about = task if isinstance(task, dict) else {"description": task} if task is not None else fields
     around = context if isinstance(context, dict) else fields
-    found = Delegation(
+    found = ControlDelegation(
         agent=_text(fields.get("to_agent")),
         task=_text(about.get("description")),
         files=_texts(about.get("scope", fields.get("scope"))),
@@ -78,7 +80,7 @@ def unknown_agent(name: str, agents: Collection[str], line: int | None) -> Probl
 
 def vague(task: str, line: int | None) -> list[Problem]:
     """The warnings that a HANDOFF with this task would get."""
-    found = handoff.lint(handoff.render(handoff.Handoff(task=task)))
+    found = handoff.lint_handoff(handoff.render_handoff(handoff.Handoff(task=task)))
     return [replace(one, line=line) for one in found if one.code == "vague-task"]
 
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Iterator
 
 from overhand.documents.control import lines
-from overhand.documents.control.delegation import delegation, unknown_agent, vague
-from overhand.documents.control.listener import LINE_LIMIT, Command, Listener
+from overhand.documents.control.delegation import parse_delegation, unknown_agent, vague
+from overhand.documents.control.listener import LINE_LIMIT, ControlCommand, ControlListener
 from overhand.documents.markdown import Scanner
 from overhand.documents.problems import Problem, by_line, has_errors, warning
-from overhand.documents.problems import strict as as_strict
+from overhand.documents.problems import as_errors as as_strict
 from overhand.documents.text import shorten
 
 _NEEDS_REASON = ("PAUSE", "CHECKPOINT", "ESCALATE")
@@ -28,7 +28,7 @@ _WISH = re.compile(
 )
 
 
-def lint(
+def lint_control(
     text: str,
     *,
     strict: bool = False,
@@ -64,25 +64,25 @@ def is_control(text: str) -> bool:
     return has_errors(_unrecognized(text, set()))
 
 
-def _commands(text: str) -> list[Command]:
-    listener = Listener()
+def _commands(text: str) -> list[ControlCommand]:
+    listener = ControlListener()
     return [*listener.feed(text), *listener.finish()]
 
 
-def _lint_delegate(command: Command, agents: Collection[str] | None) -> Iterator[Problem]:
+def _lint_delegate(command: ControlCommand, agents: Collection[str] | None) -> Iterator[Problem]:
     if command.target and agents is not None and command.target not in agents:
         yield unknown_agent(command.target, agents, command.line)
     if not command.block:
         yield from vague(command.reason, command.line) if command.reason else ()
         return
-    asked, problems = delegation(command.block, line=command.line)
+    asked, problems = parse_delegation(command.block, line=command.line)
     if asked.agent and asked.agent != command.target:
         message = f"The line names {command.target}, its block {shorten(asked.agent, 40)}; the line counts."
         yield warning("control-agents-differ", message, command.line, "Name the same agent in both.")
     yield from problems
 
 
-def _lint_resume(command: Command, checkpoints: Collection[str]) -> Iterator[Problem]:
+def _lint_resume(command: ControlCommand, checkpoints: Collection[str]) -> Iterator[Problem]:
     if not checkpoints:
         message, fix = "There is no checkpoint to resume from.", "Make one first: `CONTROL: CHECKPOINT`."
         yield Problem("control-checkpoint-unknown", message, line=command.line, fix=fix)

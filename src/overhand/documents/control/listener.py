@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from overhand.documents.control import lines
-from overhand.documents.markdown import Line, Scanner
+from overhand.documents.markdown import MarkdownLine, Scanner
 from overhand.documents.problems import Problem, warning
 
 LINE_LIMIT = 64 * 1024
@@ -28,7 +28,7 @@ _FLAT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ControlCommand:
     """A CONTROL line and what belongs to it; without a word it could not be parsed, and a problem says why."""
 
     word: str
@@ -55,7 +55,7 @@ class _Paragraph:
         self.size = 0
         self.ended = True
 
-    def add(self, line: Line, text: str) -> None:
+    def add(self, line: MarkdownLine, text: str) -> None:
         text = line.text if line.kind == "heading" else text.rstrip()
         if not text.strip("-*_=~ \t"):  # a rule, or the line under a heading
             self.ended = True
@@ -102,7 +102,7 @@ class _Pending:
         self.block.append(text)
         return True
 
-    def command(self) -> Command:
+    def command(self) -> ControlCommand:
         """The command, with every problem that the text alone shows."""
         word, target, _, problem = self.attempt
         block = "\n".join(self.block).rstrip() + "\n" if self.block else ""
@@ -125,10 +125,12 @@ class _Pending:
         elif word == "PAUSE" and not self.reason and not self.paragraph:
             message = "PAUSE asks nothing: it has no reason, and no paragraph before it."
             problems.append(warning("control-no-question", message, self.number, "Add `REASON:` and the question."))
-        return Command(word, target, self.reason, self.offset, self.number, self.paragraph, block, tuple(problems))
+        return ControlCommand(
+            word, target, self.reason, self.offset, self.number, self.paragraph, block, tuple(problems)
+        )
 
 
-class Listener:
+class ControlListener:
     """Reads a stream chunk by chunk; it keeps no more than a line, a paragraph and a block in memory."""
 
     def __init__(self) -> None:
@@ -145,10 +147,10 @@ class Listener:
         """Whether a command was read whose next line is not known yet."""
         return self._pending is not None
 
-    def feed(self, chunk: bytes | str) -> list[Command]:
+    def feed(self, chunk: bytes | str) -> list[ControlCommand]:
         """The commands that this chunk completes; text counts as UTF-8."""
         data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else chunk
-        found: list[Command] = []
+        found: list[ControlCommand] = []
         begin = 0
         while (end := data.find(b"\n", begin)) >= 0:
             self._keep(data, begin, end)
@@ -157,13 +159,13 @@ class Listener:
         self._keep(data, begin, len(data))
         return found
 
-    def quiet(self) -> list[Command]:
+    def quiet(self) -> list[ControlCommand]:
         """The pending command, when no next line comes: an agent that asked may itself be waiting."""
         if self._pending:
             self._before.ended = True
         return self._done()
 
-    def finish(self) -> list[Command]:
+    def finish(self) -> list[ControlCommand]:
         """What is left at the end of the stream; a last line needs no newline."""
         found = self._end_line() if self._size else []
         return found + self._done()
@@ -173,7 +175,7 @@ class Listener:
         self._line += data[begin : min(end, begin + room)]
         self._size += end - begin
 
-    def _end_line(self) -> list[Command]:
+    def _end_line(self) -> list[ControlCommand]:
         text = self._line.decode("utf-8", "replace")
         start, number, short = self._start, self._number, self._size <= LINE_LIMIT
         self._line.clear()
@@ -182,12 +184,12 @@ class Listener:
             text = text.removeprefix("\ufeff")
         return self._read(text.rstrip("\r"), start, number, short)
 
-    def _done(self) -> list[Command]:
+    def _done(self) -> list[ControlCommand]:
         pending, self._pending = self._pending, None
         return [pending.command()] if pending else []
 
-    def _read(self, text: str, start: int, number: int, short: bool) -> list[Command]:
-        found: list[Command] = []
+    def _read(self, text: str, start: int, number: int, short: bool) -> list[ControlCommand]:
+        found: list[ControlCommand] = []
         pending = self._pending
         if pending and pending.inside == "plain":
             if not text.strip() or text[0] in " \t" or (pending.block[-1].strip() and _FLAT.match(text)):
@@ -212,7 +214,9 @@ class Listener:
             self._before.add(line, text)
         return found
 
-    def _behind(self, pending: _Pending, line: Line | None, text: str, short: bool) -> tuple[list[Command], bool]:
+    def _behind(
+        self, pending: _Pending, line: MarkdownLine | None, text: str, short: bool
+    ) -> tuple[list[ControlCommand], bool]:
         """The commands that a line after a command completes, and whether the line belongs to it."""
         if pending.inside:
             return self._fenced(pending, text), line is None or line.kind == "code"
@@ -234,7 +238,7 @@ class Listener:
                 return [], True
         return self._done(), False
 
-    def _fenced(self, pending: _Pending, text: str) -> list[Command]:
+    def _fenced(self, pending: _Pending, text: str) -> list[ControlCommand]:
         if not self._scanner.hidden:  # this line closed the fence
             return self._done()
         if pending.block or _BLOCK.match(text):

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from overhand.supervisor.notify import post
 from overhand.supervisor.notify.notes import NEEDS, Note
-from overhand.system import jsonline
-from overhand.system.processes import outside_runs
-from overhand.system.secrets import address, mask
+from overhand.system import dump_line, mask_secrets, outside_runs, shown_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from overhand.policy.config import Notify
+    from overhand.policy import Notify
 
-SCREEN = ("TERM_PROGRAM",) if sys.platform == "darwin" else ("DISPLAY", "WAYLAND_DISPLAY")  # set where a person looks
+SCREEN_SIGNS = (
+    ("TERM_PROGRAM",) if sys.platform == "darwin" else ("DISPLAY", "WAYLAND_DISPLAY")
+)  # set where a person looks
 _TAGS = {
     "question": "question", "parked": "question", "blocked": "no_entry", "ready": "white_check_mark",
     "stopped": "x", "notice": "warning", "budget": "moneybag",
@@ -55,7 +55,7 @@ def deliveries(
         found.append(Delivery("desktop", f"desktop {argv[0]}", argv, b"", clean, cwd))
     if wanted.command:
         label = f"command {os.path.basename(wanted.command[0])}"
-        stdin = (jsonline.dumps(_as_json(note)) + "\n").encode()
+        stdin = (dump_line(_as_json(note)) + "\n").encode()
         variables = {
             "KIND": note.kind, "TASK": note.task_id, "HEADLINE": note.headline,
             "TITLE": _subject(note), "TEXT": note.text, "COMMAND": note.command,
@@ -67,9 +67,9 @@ def deliveries(
         if url and post.is_address(url):
             headers, body = _message(name, note)
             order = {"url": url, "headers": headers, "body": body, "seconds": seconds, "pause": pause}
-            stdin = jsonline.dumps(order).encode("utf-8", "replace")
+            stdin = dump_line(order).encode("utf-8", "replace")
             argv = (sys.executable, "-P", "-m", post.__name__)
-            found.append(Delivery(name, f"{name} {address(url)}", argv, stdin, clean, cwd, posts=True))
+            found.append(Delivery(name, f"{name} {shown_address(url)}", argv, stdin, clean, cwd, posts=True))
         elif value:
             where = f"${value.removeprefix('env:')}" if value.startswith("env:") else f"notify.{name}"
             state = "holds no http or https address" if url else "is not set"
@@ -84,7 +84,7 @@ def _safe(note: Note, env: Mapping[str, str], named: list[str]) -> Note:
     def safe(text: str, longest: int) -> str:
         if text.endswith("…"):  # it was cut: its last word may be the start of a secret
             text = text[:-1].rpartition(" ")[0] + " …"
-        text = mask(text.encode("utf-8", "replace").decode(), both, named)
+        text = mask_secrets(text.encode("utf-8", "replace").decode(), both, named)
         text = "".join(c if c.isprintable() else " " for c in text)
         return text if len(text) <= longest else text[: longest - 1] + "…"
 
@@ -112,10 +112,10 @@ def _escaped(text: str) -> str:
 def _message(channel: str, note: Note) -> tuple[dict[str, str], str]:
     """Headers and body of a POST."""
     if channel == "webhook":
-        return {"Content-Type": "application/json"}, jsonline.dumps(_as_json(note))
+        return {"Content-Type": "application/json"}, dump_line(_as_json(note))
     if channel == "slack":  # escaped: a question must not be able to ping a whole channel
         text = f"*{_escaped(_subject(note))}*\n{_escaped(_body(note))}"
-        return {"Content-Type": "application/json"}, jsonline.dumps({"text": text})
+        return {"Content-Type": "application/json"}, dump_line({"text": text})
     title = _subject(note)
     if not title.isascii():  # a header is ASCII; ntfy reads encoded words
         import base64
@@ -134,7 +134,7 @@ def _desktop(note: Note, wanted: bool | str, env: Mapping[str, str]) -> tuple[st
     program = "osascript" if mac else "notify-send"
     if wanted == "auto":
         far = env.get("CI") or (mac and env.get("SSH_CONNECTION"))
-        if far or not any(map(env.get, SCREEN)) or not shutil.which(program, path=env.get("PATH")):
+        if far or not any(map(env.get, SCREEN_SIGNS)) or not shutil.which(program, path=env.get("PATH")):
             return ()
     if mac:
         return (program, *(word for line in _OSASCRIPT for word in ("-e", line)), _subject(note), _body(note))

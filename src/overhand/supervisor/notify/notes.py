@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand.record.headline import headline
+from overhand.record import headline_of
 from overhand.words import STATUSES
 
 if TYPE_CHECKING:
-    from overhand.record.task import Question, Task
+    from overhand.record import Question, Task
 
 NEEDS = ("question", "parked", "blocked")  # a person must act before the task can continue
 _OF_STATUS = {
@@ -56,7 +56,7 @@ def note_of(before: Task | None, after: Task, root: str) -> Note | None:
                 handle=after.handle,
                 title=after.title,
                 agent=after.agent,
-                headline=headline(after),
+                headline=headline_of(after),
                 text=text,
                 command=f"overhand {'answer' if kind in NEEDS[:2] else 'show'} {after.name}",
                 project=root.rstrip("/").rpartition("/")[2],
@@ -92,7 +92,7 @@ def _verdict(task: Task, kind: str, status: str) -> str:
 
 
 def _asked(before: Task | None, after: Task) -> Found:
-    if headline(after) != "needs you":
+    if headline_of(after) != "needs you":
         return None
     known = {question.seq for question in before.questions} if before else set()
     new = [question for question in after.open_questions if question.seq not in known]

@@ -16,15 +16,15 @@ import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from overhand.policy.config import Notify
+from overhand.policy import Notify
 from overhand.supervisor.notify.channels import Delivery, deliveries
 from overhand.supervisor.notify.notes import note_of
-from overhand.system.files import read_file, write_file
+from overhand.system import read_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from overhand.record.task import Task
+    from overhand.record import Task
     from overhand.supervisor.notify.notes import Note
 
 _MOST = 100  # notes that may wait

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand.system import jsonline
+from overhand.system import load_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ def is_address(url: str) -> bool:
 
 def main() -> int:
     """Post what standard input describes; a failed attempt is retried once."""
-    wanted: dict[str, Any] = jsonline.loads(sys.stdin.buffer.read().decode("utf-8"))
+    wanted: dict[str, Any] = load_line(sys.stdin.buffer.read().decode("utf-8"))
     signal.setitimer(signal.ITIMER_REAL, float(wanted["seconds"]) + 1)  # the parent may be gone by then
     problem, again = _attempt(wanted)
     if again:

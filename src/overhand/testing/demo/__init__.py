@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overhand.record.events import KIND
+from overhand.record import EVENT_KIND
 from overhand.testing.project import ProjectDir, make_project
-from overhand.verbs.agents import found_programs
+from overhand.verbs import found_programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,17 +52,17 @@ class Demo:
     ok: bool = True
 
     def do(self, *words: str, code: int = 0) -> Iterator[Item]:
-        yield {KIND: "command", "text": " ".join(["overhand", *map(_quoted, words)])}
+        yield {EVENT_KIND: "command", "text": " ".join(["overhand", *map(_quoted, words)])}
         ran = self.project.run(*words)
         if ran.code != code:
             self.ok = False
-            yield {KIND: "wrong", "text": f"exit status {ran.code}, {code} was expected\n{ran.err}"}
-        yield {KIND: "output", "text": ran.out.rstrip()}
+            yield {EVENT_KIND: "wrong", "text": f"exit status {ran.code}, {code} was expected\n{ran.err}"}
+        yield {EVENT_KIND: "output", "text": ran.out.rstrip()}
 
     def expect(self, true: bool, text: str, file: str = "") -> Item:
         """Say what happened, or that it did not."""
         self.ok = self.ok and true
-        return {KIND: "happened" if true else "wrong", "text": text, "file": file}
+        return {EVENT_KIND: "happened" if true else "wrong", "text": text, "file": file}
 
     def show(self, handle: str) -> Item:
         return dict(self.project.run("show", handle, "--json").json)
@@ -78,16 +78,19 @@ def run(*, keep: bool = False) -> Iterator[Item]:
     began = time.monotonic()
     demo = Demo(make_project(folder, agents=AGENTS, git=True))
     try:
-        yield {KIND: "title", "text": f"A project in {folder}, with agents that are small scripts: no key, no server."}
+        yield {
+            EVENT_KIND: "title",
+            "text": f"A project in {folder}, with agents that are small scripts: no key, no server.",
+        }
         for number, (title, step) in enumerate(STEPS.items(), 1):
-            yield {KIND: "title", "text": f"{number}. {title}"}
+            yield {EVENT_KIND: "title", "text": f"{number}. {title}"}
             yield from step(demo)
     finally:
         demo.project.cleanup()
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
     yield {
-        KIND: "end",
+        EVENT_KIND: "end",
         "schema": "overhand.demo/1",
         "ok": demo.ok,
         "seconds": round(time.monotonic() - began, 1),
@@ -278,7 +281,7 @@ STEPS = {
 
 def _kill(pid: int, what: str) -> Item:
     os.kill(pid, signal.SIGKILL)
-    return {KIND: "command", "text": f"kill -9 {pid}        # {what}"}
+    return {EVENT_KIND: "command", "text": f"kill -9 {pid}        # {what}"}
 
 
 def _wait_until(true: Callable[[], bool]) -> None:

@@ -14,7 +14,7 @@ import overhand
 from overhand.agents.driver import Agent, Driver, Job, Launch
 from overhand.agents.drivers.command import fill, require_program
 from overhand.agents.programs import wrong_patterns
-from overhand.agents.stream import Event, failure
+from overhand.agents.stream import StreamEvent, failure
 from overhand.errors import ToolMissing
 
 if TYPE_CHECKING:
@@ -76,19 +76,19 @@ def launch(agent: Agent, job: Job) -> Launch:
     )
 
 
-def translate(line: dict[str, Any]) -> Iterator[Event]:
+def translate(line: dict[str, Any]) -> Iterator[StreamEvent]:
     """Translate one line of the client, and classify errors."""
     kind, text, data = str(line.get("kind", "")), str(line.get("text", "")), line.get("data")
     given = data if isinstance(data, dict) else {}
     if kind == "ended" and given.get("how") == "error":
-        yield Event("ended", text[:500], {"how": "auth" if given.get("code") == _AUTH else failure(None, text)})
+        yield StreamEvent("ended", text[:500], {"how": "auth" if given.get("code") == _AUTH else failure(None, text)})
     elif kind == "said" and text.startswith("Ran into this error"):  # Goose prints this and ends its turn as a success
-        yield Event("said", text, given)
-        yield Event("ended", text[:500], {"how": failure(None, text)})
+        yield StreamEvent("said", text, given)
+        yield StreamEvent("ended", text[:500], {"how": failure(None, text)})
     elif kind == "ended" and given.get("how") == "clean":
-        yield Event("turned")  # a clean end, unless an earlier event says otherwise
+        yield StreamEvent("turned")  # a clean end, unless an earlier event says otherwise
     elif kind:
-        yield Event(kind, text, given)
+        yield StreamEvent(kind, text, given)
 
 
 DRIVER = Driver(

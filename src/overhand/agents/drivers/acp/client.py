@@ -12,7 +12,7 @@ import time
 
 from overhand.agents import permissions
 from overhand.agents.drivers.acp.wire import TERM, Over, Wire, spawn
-from overhand.system.jsonline import dumps, loads
+from overhand.system import dump_line, load_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.agents.drivers.acp.wire import Message
-    from overhand.record.store import Store
+    from overhand.record import Store
 
 VERSION = 1
 _START = 60.0  # seconds for `initialize`
@@ -58,7 +58,7 @@ _STOPS = {
 
 
 def tell(kind: str, text: str = "", **data: object) -> None:
-    raw = dumps({"kind": kind, "text": text, **({"data": data} if data else {})}).encode("utf-8", "replace") + b"\n"
+    raw = dump_line({"kind": kind, "text": text, **({"data": data} if data else {})}).encode("utf-8", "replace") + b"\n"
     view = memoryview(raw)
     while view:
         view = view[os.write(1, view) :]
@@ -243,7 +243,7 @@ class Client:
         if found != "ask":
             return found
         from overhand.errors import OverhandError
-        from overhand.record.store import Store
+        from overhand.record import Store
 
         self.store = self.store or Store(self.spec["project"])
         task, place = self.spec["task"], self.spec["place"]
@@ -309,7 +309,7 @@ def _grace(place: str) -> float:
     """Seconds between a SIGTERM and the SIGKILL that follows it."""
     try:
         with open(f"{place}/spec.json", "rb") as file:
-            return float(loads(file.read().decode("utf-8", "replace"))["grace"])
+            return float(load_line(file.read().decode("utf-8", "replace"))["grace"])
     except (OSError, ValueError, KeyError):
         return 10.0
 
@@ -319,7 +319,7 @@ def main() -> int:
     import _signal  # type: ignore[import-not-found] # `signal` itself brings `enum`, a megabyte
 
     with open(os.environ.pop("OVERHAND_ACP"), "rb") as file:
-        client = Client(loads(file.read().decode("utf-8", "replace")))
+        client = Client(load_line(file.read().decode("utf-8", "replace")))
     _signal.signal(TERM, client.stop)
     how = "clean"
     try:

@@ -9,7 +9,7 @@ import os
 import select
 import time
 
-from overhand.system.jsonline import dumps, loads
+from overhand.system import dump_line, load_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Wire:
 
     def send(self, message: Message) -> None:
         """Queue a message; it goes out while we wait."""
-        self._out += dumps({"jsonrpc": "2.0", **message}).encode("utf-8", "replace") + b"\n"
+        self._out += dump_line({"jsonrpc": "2.0", **message}).encode("utf-8", "replace") + b"\n"
 
     def ask(self, method: str, params: Message) -> int:
         self._number += 1
@@ -76,7 +76,7 @@ class Wire:
         answer = self._answers.pop(number)
         if "error" in answer:
             error = answer["error"] if isinstance(answer["error"], dict) else {}
-            why = f"{error.get('message', 'error')} {dumps(error['data']) if error.get('data') else ''}".strip()
+            why = f"{error.get('message', 'error')} {dump_line(error['data']) if error.get('data') else ''}".strip()
             code = error.get("code")
             raise Over("error", why, code if isinstance(code, int) else None)
         result = answer.get("result")
@@ -135,7 +135,7 @@ class Wire:
 
     def _take(self, line: bytes) -> None:
         try:
-            message = loads(line.decode("utf-8", "replace"))
+            message = load_line(line.decode("utf-8", "replace"))
         except ValueError:
             message = None
         if not isinstance(message, dict):
