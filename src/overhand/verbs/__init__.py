@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from overhand.verbs.status import Headline
     from overhand.verbs.table import ALIASES, GLOBAL_ARGS, GROUPS, VERBS, find_verb
     from overhand.verbs.tasks import list_tasks
-    from overhand.verbs.verb import Arg, Reply, Session, Verb
+    from overhand.verbs.verb import Arg, Reply, Session, Verb, open_session
     from overhand.verbs.wait import wait_for_tasks
 else:
     __getattr__ = lazy_names(
@@ -42,7 +42,7 @@ else:
             "status": "Headline",
             "table": "ALIASES GLOBAL_ARGS GROUPS VERBS find_verb",
             "tasks": "list_tasks",
-            "verb": "Arg Reply Session Verb",
+            "verb": "Arg Reply Session Verb open_session",
             "wait": "wait_for_tasks",
         },
     )
