@@ -32,8 +32,7 @@ from overhand.testing.project import ProjectDir, Ran
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# What only a new interpreter heeds: Python's own variables, and what the C library reads once.
-COLD = ("PYTHON", "LC_", "LANG", "TZ")
+BEGAN_WITH = dict(os.environ)
 # Not imported ahead: heavy libraries that few commands need, and modules that are programs.
 LATER = ("overhand.mcp", "overhand.testing")
 ROOM = "-" * 512  # on the command line of the server, for that of a supervisor
@@ -46,11 +45,12 @@ class Project(ProjectDir):
     __slots__ = ()
 
     def run(self, *args: str, check: bool = False, env: Mapping[str, str] | None = None, timeout: float = 60) -> Ran:
-        if not LINUX or any(name.startswith(COLD) for name in env or ()):
+        environment = {**self.environment(), **(env or {})}
+        if not LINUX or _read_at_start(environment) != _read_at_start(BEGAN_WITH):
             return self.cold(*args, check=check, env=env, timeout=timeout)
         if self.trust and self._changed and args[:1] != ("trust",):
             self.trust_files()
-        ran = _server().run(args, str(self.path), {**self.environment(), **(env or {})}, timeout)
+        ran = _server().run(args, str(self.path), environment, timeout)
         if check and ran.code:
             raise AssertionError(f"overhand {' '.join(args)} ended with {ran.code}\n{ran.out}{ran.err}")
         return ran
@@ -58,6 +58,11 @@ class Project(ProjectDir):
     def cold(self, *args: str, check: bool = False, env: Mapping[str, str] | None = None, timeout: float = 60) -> Ran:
         """The same in an interpreter of its own."""
         return super().run(*args, check=check, env=env, timeout=timeout)
+
+
+def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    """What only a new interpreter heeds: Python's own variables, and those that the C library reads once."""
+    return {name: value for name, value in environment.items() if name.startswith(("PYTHON", "LC_", "LANG", "TZ"))}
 
 
 @functools.wraps(project.make_project)
@@ -79,7 +84,7 @@ class Server:
 
     def __init__(self) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        outside = {name: value for name, value in os.environ.items() if not name.startswith("OVERHAND_")}
+        outside = {name: value for name, value in BEGAN_WITH.items() if not name.startswith("OVERHAND_")}
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", __file__, str(theirs.fileno()), ROOM],
