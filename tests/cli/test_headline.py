@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cli import written
@@ -395,6 +395,7 @@ def test_cut_and_pad_keep_to_their_columns(text: str, width: int) -> None:
 
 
 @given(st.text(st.characters(blacklist_categories=("Cc", "Zl", "Zp"))), st.integers(2, 40), st.integers(1, 5))
+@example("000\xad", 2, 2)  # a last character without width
 def test_wrap_keeps_to_its_lines_and_columns(text: str, width: int, most: int) -> None:
     lines = wrap(" ".join(text.split()), width, most)
     assert len(lines) <= most

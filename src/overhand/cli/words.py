@@ -129,13 +129,16 @@ def cut(text: str, most: int) -> str:
         return text
     if most < 1:
         return ""
-    room, kept = most - 1, 0
+    return _beginning(text, most - 1) + "…"
+
+
+def _beginning(text: str, most: int) -> str:
+    """As much as goes into so many columns."""
     for number, width in enumerate(_widths(text)):
-        room -= width
-        if room < 0:
-            kept = number
-            break
-    return text[:kept].rstrip() + "…"
+        most -= width
+        if most < 0:
+            return text[:number].rstrip()
+    return text
 
 
 def pad(text: str, width: int) -> str:
@@ -148,7 +151,7 @@ def wrap(text: str, width: int, most: int) -> list[str]:
     lines: list[str] = []
     rest = text
     while rest and len(lines) < most - 1 and cells(rest) > width:
-        head = cut(rest, width + 1)[:-1]  # without the ellipsis
+        head = _beginning(rest, width)
         if not rest[len(head) :].startswith(" ") and " " in head.strip():
             head = head[: head.rindex(" ")]
         if not head:
