@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
-    """A project with one agent per case of the table."""
-    project = make_project(tmp_path_factory.mktemp("yard") / "project", {case.name: case.actions for case in CASES})
+    """A project with one agent per case of the table, whose files are that case's own, and `steady` for other tests."""
+    agents = {case.name: case.actions for case in CASES} | {"steady": ("file:steady/a.txt=hi", "output")}
+    project = make_project(tmp_path_factory.mktemp("yard") / "project", agents)
     try:
         yield project
     finally:

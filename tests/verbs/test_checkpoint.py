@@ -44,18 +44,30 @@ def folder_of(project: ProjectDir, task: int = 1) -> Path:
     return project.path / ".agent-workspaces" / found
 
 
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
+def half_way(folder: Path) -> ProjectDir:
     """A task that ended half way, in a repository."""
     stays = '[limits]\nidle = "1h"\n'  # files are counted here, and a supervisor that leaves takes its socket along
-    project = make_project(tmp_path_factory.mktemp("desk") / "project", git=True, config=stays)
+    project = make_project(folder / "project", git=True, config=stays)
     half = ("file:a.txt=hi", "step:1", "print:CONTROL: CHECKPOINT REASON: Half way")
     project.agent("worker", *half, "until:$OVERHAND_WORKSPACE/checkpoints/latest", "exit:3", control=True)
     project.run(*ASK, "--agent", "worker")
-    try:
-        yield project
-    finally:
-        project.cleanup()
+    return project
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
+    """One that tests share: they may add checkpoints."""
+    project = half_way(tmp_path_factory.mktemp("desk"))
+    yield project
+    project.cleanup()
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[ProjectDir]:
+    """One with the run's own checkpoint only."""
+    project = half_way(tmp_path)
+    yield project
+    project.cleanup()
 
 
 @pytest.fixture
@@ -69,20 +81,20 @@ def fresh(tmp_path: Path) -> Iterator[ProjectDir]:
         project.cleanup()
 
 
-def test_texts(desk: ProjectDir) -> None:
-    compare("checkpoint-show", desk.run("checkpoint", "show", "1"), desk)
+def test_texts(own: ProjectDir) -> None:
+    compare("checkpoint-show", own.run("checkpoint", "show", "1"), own)
     words = ("--reason", "Before lunch, see a.txt:1", "--name", "lunch", "--git-tag", "--handoff", "full")
-    compare("checkpoint-create", desk.run("checkpoint", "create", "1", *words), desk)
-    compare("checkpoint-list", desk.run("checkpoint", "list", "1"), desk)
-    compare("checkpoint-show-full", desk.run("checkpoint", "show", "ckpt_lunch"), desk)
-    compare("error-checkpoint-taken", desk.run("checkpoint", "create", "1", "--name", "lunch"), desk)
-    compare("error-checkpoint-name", desk.run("checkpoint", "create", "1", "--name", "../lunch"), desk)
-    compare("error-checkpoint", desk.run("checkpoint", "show", "ckpt_dinner"), desk)
-    compare("error-checkpoint-which", desk.run("checkpoint", "list"), desk)
-    compare("error-resume-from", desk.run("resume", "1", "--from", "ckpt_dinner"), desk)
-    desk.run("delegate", "Do nothing yet", "--agent", "worker", "--no-start", check=True)
-    compare("checkpoint-list-none", desk.run("checkpoint", "list", "2"), desk)
-    tags = subprocess.run(["git", "tag"], cwd=desk.path, capture_output=True, text=True, check=True).stdout
+    compare("checkpoint-create", own.run("checkpoint", "create", "1", *words), own)
+    compare("checkpoint-list", own.run("checkpoint", "list", "1"), own)
+    compare("checkpoint-show-full", own.run("checkpoint", "show", "ckpt_lunch"), own)
+    compare("error-checkpoint-taken", own.run("checkpoint", "create", "1", "--name", "lunch"), own)
+    compare("error-checkpoint-name", own.run("checkpoint", "create", "1", "--name", "../lunch"), own)
+    compare("error-checkpoint", own.run("checkpoint", "show", "ckpt_dinner"), own)
+    compare("error-checkpoint-which", own.run("checkpoint", "list"), own)
+    compare("error-resume-from", own.run("resume", "1", "--from", "ckpt_dinner"), own)
+    own.run("delegate", "Do nothing yet", "--agent", "worker", "--no-start", check=True)
+    compare("checkpoint-list-none", own.run("checkpoint", "list", "2"), own)
+    tags = subprocess.run(["git", "tag"], cwd=own.path, capture_output=True, text=True, check=True).stdout
     assert tags == "ckpt_lunch\n"
 
 

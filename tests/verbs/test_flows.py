@@ -59,7 +59,7 @@ def delegate(project: ProjectDir, *args: str) -> dict[str, Any]:
 
 def test_a_claim_judged_partial_is_promoted_under_its_true_status(yard: ProjectDir) -> None:
     shown = delegate(
-        yard, "Do half of it", "--agent", "half", "--deliverable", "half2.txt", "--deliverable", "half/a.txt"
+        yard, "Do half of it", "--agent", "steady", "--deliverable", "half2.txt", "--deliverable", "steady/a.txt"
     )
     text = (yard.path / shown["output"]).read_text()
     assert "**Status:** partial" in text
@@ -69,7 +69,7 @@ def test_a_claim_judged_partial_is_promoted_under_its_true_status(yard: ProjectD
 
 
 def test_the_receipt_tells_checks_before_and_after(yard: ProjectDir) -> None:
-    shown = delegate(yard, "Mend it", "--agent", "good", "--verify", "false", "--verify", "test -s good/a.txt")
+    shown = delegate(yard, "Mend it", "--agent", "steady", "--verify", "false", "--verify", "test -s steady/a.txt")
     red, green = shown["checks"]
     assert (red["before"], red["exit"], red["already_red"], red["passed"]) == (1, 1, True, False)
     assert (green["exit"], green["passed"], green["already_red"]) == (0, True, False)
@@ -80,14 +80,14 @@ def test_the_receipt_tells_checks_before_and_after(yard: ProjectDir) -> None:
 
 def test_a_check_that_hangs_is_ended_and_told(yard: ProjectDir) -> None:
     shown = delegate(
-        yard, "Hang on", "--agent", "good", "--verify", "exec sleep 600", "--set", "limits.check_timeout=0.2s"
+        yard, "Hang on", "--agent", "steady", "--verify", "exec sleep 600", "--set", "limits.check_timeout=0.2s"
     )
     assert [(check["timed_out"], check["passed"]) for check in shown["checks"]] == [(True, False)]
     assert "did not end in time" in shown["problems"][-1]["message"]
 
 
 def test_prose_deliverables_read_unverified(yard: ProjectDir) -> None:
-    shown = delegate(yard, "Say it", "--agent", "good", "--deliverable", "a short note")
+    shown = delegate(yard, "Say it", "--agent", "steady", "--deliverable", "a short note")
     assert shown["deliverables"] == [{"text": "a short note", "holds": None, "state": "unverified"}]
     assert shown["verified"] == "none"
 
@@ -103,7 +103,7 @@ def test_context_says_why_and_how_to_go_on(yard: ProjectDir) -> None:
 
 @pytest.mark.parametrize("name", ["OUTPUT.md", "result.json"])
 def test_a_document_that_was_changed_afterwards_is_told(yard: ProjectDir, name: str) -> None:
-    shown = delegate(yard, "Change it later", "--agent", "good")
+    shown = delegate(yard, "Change it later", "--agent", "steady")
     with (yard.path / shown["folder"] / name).open("a") as file:
         file.write("\nAll is well.\n")
     after = yard.run("show", str(shown["handle"]), "--json").json
