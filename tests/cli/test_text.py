@@ -65,6 +65,19 @@ def at_work(project: ProjectDir, handle: str) -> None:
     until(lambda: project.run("show", handle, "--json").json["run_state"] == "running", f"task {handle} running")
 
 
+VERIFIED = (
+    "delegate",
+    "Write a.txt",
+    "--agent",
+    "worker",
+    "--deliverable",
+    "a.txt",
+    "--verify",
+    "test -s a.txt",
+    "--wait",
+)
+
+
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
     """Tasks in every state a person may find them in."""
@@ -76,9 +89,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
     }
     project = make_project(tmp_path_factory.mktemp("office") / "project", agents, config="[limits]\nmax_parallel = 1\n")
     os.mkfifo(project.path / "ready")
-    project.run(
-        "delegate", "Write a.txt", "--agent", "worker", "--deliverable", "a.txt", "--verify", "test -s a.txt", "--wait"
-    )
+    project.run(*VERIFIED)
     project.run("delegate", "Write something", "--agent", "worker", "--wait")
     project.run("delegate", "Report on the log", "--agent", "liar", "--deliverable", "report.md", "--wait")
     project.run("delegate", "Move the data", "--agent", "asker", "--wait")
@@ -111,7 +122,6 @@ SHOWN = {
     "list-resumable": ["list", "--resumable"],
     "list-cost": ["list", "--cost"],
     "log": ["log", "1"],
-    "check-task": ["check", "1"],
     "stop-nothing": ["stop", "1"],
     "agents": ["agents"],
     "clean": ["clean", "--dry-run", "--older", "0s"],
@@ -165,6 +175,13 @@ def test_golden_delegate(overhand_project: ProjectDir) -> None:
     )
     at_work(overhand_project, "1")
     compare("stop", overhand_project.run("stop", "1"), overhand_project)
+
+
+def test_golden_check(overhand_project: ProjectDir) -> None:
+    """In a project of its own: `show` names the newest check of a task."""
+    overhand_project.agent("worker", "file:a.txt=hi", "output:summary=Wrote a.txt.")
+    overhand_project.run(*VERIFIED, check=True)
+    compare("check-task", overhand_project.run("check", "1", env=BARE), overhand_project)
 
 
 def test_golden_parked(overhand_project: ProjectDir) -> None:
