@@ -6,7 +6,7 @@ A plan takes no slot. What it does is a job of its own task.
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,7 @@ class Plans:
         self._open: dict[str, PlanExecutor] = {}
         self._tries: dict[str, int] = {}  # of plans that could not be opened, how often
         self._seen: dict[str, int] = {}  # by plan: how long its own log was when it was last read
-        self._changed: defaultdict[str, deque[str]] = defaultdict(deque)  # by plan: tasks of nodes to look at
+        self._changed: defaultdict[str, list[str]] = defaultdict(list)  # by plan: tasks of nodes to look at
 
     @property
     def is_idle(self) -> bool:
@@ -72,18 +72,22 @@ class Plans:
         if executor is not None and executor.run_id != run_id:
             self.drop(task_id)
             executor = None
-        self._jobs.run(task_id, partial(self._work, executor, task_id, run_id), partial(self._worked, task_id))
+        changed = self._changed.get(task_id, ())
+        work = partial(self._work, executor, task_id, run_id, tuple(changed))
+        if self._jobs.run(task_id, work, partial(self._worked, task_id)):
+            self._changed.pop(task_id, None)
 
-    def _work(self, executor: PlanExecutor | None, task_id: str, run_id: str) -> PlanExecutor | None:
+    def _work(
+        self, executor: PlanExecutor | None, task_id: str, run_id: str, changed: tuple[str, ...]
+    ) -> PlanExecutor | None:
         """In a job: None if the plan cannot be executed here."""
         is_new = executor is None
         try:
             if executor is None:
                 executor = PlanExecutor.open(self._actor(task_id), task_id, run_id, _Queued(task_id, self._mail))
                 executor.resume()
-            changed = self._changed[task_id]
-            while changed:
-                executor.look_up(changed.popleft())
+            for child in changed:
+                executor.look_up(child)
             executor.plan_changed(self._store.task(task_id))
         except BaseException as error:
             if executor is not None and is_new:
