@@ -25,8 +25,7 @@ from overhand.documents import problems
 from overhand.documents.control import lines
 from overhand.plans import NODE_STATES, findings, merge
 from overhand.policy import Config
-from overhand.policy.routes import KINDS, NO_KIND
-from overhand.policy.settings import SETTINGS
+from overhand.policy.settings import KINDS, NO_KIND, SETTINGS
 from overhand.runs import judge
 from overhand.testing import agent as scripted
 from overhand.verbs import ALIASES, doctor, plan_view

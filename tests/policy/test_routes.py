@@ -8,7 +8,7 @@ import pytest
 
 from overhand.errors import BadInput, Refused
 from overhand.policy import Config, Route, agent_of_route, check_route_mode, load_config, route_of
-from overhand.policy.routes import read_routes
+from overhand.policy.settings import read_routes
 
 if TYPE_CHECKING:
     from pathlib import Path

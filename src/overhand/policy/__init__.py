@@ -4,35 +4,33 @@ from overhand import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.policy.actor import Actor
     from overhand.policy.budget import CHECKPOINT_LEVEL, NODE_MEASURES, STOP_LEVEL, WARN_LEVEL, add_amounts
     from overhand.policy.budget import amount_used, budget_level, capped_measures, child_holds, child_share
     from overhand.policy.budget import context_level, estimate_usage, larger_amount, make_amount, own_cap
     from overhand.policy.budget import own_spending, parse_budget, say_budget, say_tokens, say_usd, tally_reports
     from overhand.policy.budget import tighter_cap, total_used, usage_figures, usage_of_task, usage_with_nodes
-    from overhand.policy.caller import Caller, find_caller, inside_run, require_person, run_of_place, user_name
+    from overhand.policy.caller import Actor, Caller, find_caller, inside_run, require_person, run_of_place
+    from overhand.policy.caller import user_name
     from overhand.policy.config import AGENT_MARKS, Config, Kind, Notify, config_of_task, load_config, parse_setting
     from overhand.policy.config import settings_files, settings_marks, user_folder
-    from overhand.policy.projects import known_projects, remember_project
-    from overhand.policy.routes import Route, agent_of_route, check_route_mode, route_of
-    from overhand.policy.trust import existing_files, file_digests, is_sealed, is_trusted_content, mark_trusted
-    from overhand.policy.trust import require_seal, require_trusted, seal_task, trust_file, trusted_config
-    from overhand.policy.trust import unsealed_message, untrusted_files
+    from overhand.policy.settings import Route, agent_of_route, check_route_mode, route_of
+    from overhand.policy.trust import existing_files, file_digests, is_sealed, is_trusted_content, known_projects
+    from overhand.policy.trust import mark_trusted, remember_project, require_seal, require_trusted, seal_task
+    from overhand.policy.trust import trust_file, trusted_config, unsealed_message, untrusted_files
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "actor": "Actor",
             "budget": "CHECKPOINT_LEVEL NODE_MEASURES STOP_LEVEL WARN_LEVEL add_amounts amount_used budget_level "
             "capped_measures child_holds child_share context_level estimate_usage larger_amount make_amount "
             "own_cap own_spending parse_budget say_budget say_tokens say_usd tally_reports tighter_cap "
             "total_used usage_figures usage_of_task usage_with_nodes",
-            "caller": "Caller find_caller inside_run require_person run_of_place user_name",
+            "caller": "Actor Caller find_caller inside_run require_person run_of_place user_name",
             "config": "AGENT_MARKS Config Kind Notify config_of_task load_config parse_setting settings_files "
             "settings_marks user_folder",
-            "projects": "known_projects remember_project",
-            "routes": "Route agent_of_route check_route_mode route_of",
-            "trust": "existing_files file_digests is_sealed is_trusted_content mark_trusted require_seal "
-            "require_trusted seal_task trust_file trusted_config unsealed_message untrusted_files",
+            "settings": "Route agent_of_route check_route_mode route_of",
+            "trust": "existing_files file_digests is_sealed is_trusted_content known_projects mark_trusted "
+            "remember_project require_seal require_trusted seal_task trust_file trusted_config "
+            "unsealed_message untrusted_files",
         },
     )

@@ -1,4 +1,7 @@
-"""The caller of a verb: a person, or a recorded run. The kernel's evidence comes before what an agent claims."""
+"""The caller of a verb, a person or a recorded run, and the actor that carries out what it asks for.
+
+To find the caller, the kernel's evidence comes before what an agent claims.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,11 @@ from overhand.words import is_run_id, is_task_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
-    from overhand.record import Run, Store, Task
+    from overhand.policy.config import Config
+    from overhand.record import By, Run, Store, Task
 
 # the run that a function agent of this process is in: (project, task, run)
 inside_run: ContextVar[tuple[str, str, str] | None] = ContextVar("inside_run", default=None)
@@ -49,6 +54,33 @@ class Caller:
         if self.run:
             return {"kind": "run", "run": self.run, "via": via}
         return {"kind": "person", "user": user_name(), "via": via}
+
+
+class Actor:
+    """The first argument of every action: store, settings, the name that goes into the log, and the environment."""
+
+    __slots__ = ("by", "config", "env", "spare", "store", "sync_results")
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        by: By,
+        env: Mapping[str, str] | None = None,
+        *,
+        sync_results: bool = True,
+        spare: frozenset[int] = frozenset(),
+    ) -> None:
+        self.store, self.config, self.by = store, config, by
+        self.env = os.environ if env is None else env  # of what is started
+        self.sync_results = sync_results  # False in a batch, which syncs its results to disk together
+        self.spare = spare  # processes that are never members of a run: the supervisor
+
+    def config_of(self, task: Task) -> Config:
+        """The settings in force for this task."""
+        from overhand.policy.config import config_of_task  # a verb that only finds its caller does without
+
+        return config_of_task(self.store.root, self.config, task.settings)
 
 
 def user_name() -> str:

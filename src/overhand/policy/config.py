@@ -9,8 +9,19 @@ from typing import Any
 
 from overhand.errors import BadInput
 from overhand.policy import budget as budgets
-from overhand.policy.routes import KINDS, NO_KIND, Route, read_routes
-from overhand.policy.settings import NOTE_KINDS, READERS, a_count, table_in, tables_in, take, tell_unknown
+from overhand.policy.settings import (
+    KINDS,
+    NO_KIND,
+    NOTE_KINDS,
+    READERS,
+    Route,
+    a_count,
+    read_routes,
+    table_in,
+    tables_in,
+    take,
+    tell_unknown,
+)
 from overhand.record import Amount
 from overhand.system import read_file
 from overhand.words import LEVELS, duration

@@ -1,4 +1,7 @@
-"""What a project may run: nothing, until a person has trusted exactly these bytes."""
+"""The projects that the user knows and trusts: lists in their own folder.
+
+A project may run nothing until a person has trusted exactly these bytes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from overhand.errors import NotTrusted, StorageFailed, storage_failed
+from overhand.errors import NotTrusted, OverhandError, StorageFailed, storage_failed
 from overhand.policy import config
 from overhand.system import MAX_PLAN, Lock, read_file, write_file
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
     from overhand.record import Task
+
+_MAX_LIST = 1 << 20  # bytes of the list of projects
 
 
 def existing_files(root: str, names: Iterable[str], personal: Container[str] = ()) -> list[str]:
@@ -154,3 +159,55 @@ def require_trusted(root: str, names: Iterable[str]) -> None:
 def trusted_config(root: str) -> config.Config:
     """The settings in force; an untrusted project's own don't count."""
     return config.load_config(root, project=not untrusted_files(root, config.settings_files(root)))
+
+
+# the list of projects
+
+
+def _projects_file() -> str:
+    """One path per line, for a screen that shows all projects."""
+    return os.path.join(config.user_folder(), "projects")
+
+
+def remember_project(root: str) -> None:
+    """Add a project to the list, once; failing to write it is not an error."""
+    if "\n" in root or root in _listed_projects():
+        return
+    try:
+        os.makedirs(config.user_folder(), mode=0o700, exist_ok=True)
+        with _lock_projects() as lock:
+            if root not in _listed_projects():
+                end = os.fstat(lock.fd).st_size
+                torn = end > 0 and os.pread(lock.fd, 1, end - 1) != b"\n"
+                os.write(lock.fd, f"{chr(10) if torn else ''}{root}\n".encode("utf-8", "surrogateescape"))
+    except (OverhandError, OSError):
+        return
+
+
+def known_projects() -> list[str]:
+    """The projects that still exist."""
+    listed = _listed_projects()
+    there = [root for root in listed if os.path.isdir(root)]
+    gone = {root for root in listed if root not in there and os.path.isdir(os.path.dirname(root))}
+    if gone:
+        try:
+            with _lock_projects():
+                kept = "".join(f"{root}\n" for root in _listed_projects() if root not in gone)
+                write_file(_projects_file(), kept.encode("utf-8", "surrogateescape"), mode=0o600)
+        except OverhandError:
+            pass  # the next call tries again
+    return there
+
+
+def _listed_projects() -> list[str]:
+    """Absolute paths, each once."""
+    try:
+        raw = read_file(_projects_file(), _MAX_LIST) or b""
+    except OverhandError:
+        return []
+    lines = raw.decode("utf-8", "surrogateescape").split("\n")
+    return list(dict.fromkeys(line for line in lines if line.startswith("/") and "\0" not in line))
+
+
+def _lock_projects() -> Lock:
+    return Lock(_projects_file(), "The list of projects", 0.5, signed=False)
