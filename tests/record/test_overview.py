@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli import written
-from overhand.record import Overview, Store, headline_of
+from overhand.record import Overview, Store
 from overhand.record.overview import AT_REST, is_at_rest
 from overhand.system import dump_line
 from overhand.words import HEADLINES, STATUSES
@@ -66,8 +66,8 @@ def look(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
 def folded(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
     """The same, by folding everything."""
     states = Store(str(root)).tasks()
-    counts = {name: sum(headline_of(task) == name for task in states) for name in HEADLINES}
-    resting = {group: [s.id for s in states if headline_of(s) == group and is_at_rest(s)] for group in AT_REST.values()}
+    counts = {name: sum(task.headline == name for task in states) for name in HEADLINES}
+    resting = {group: [s.id for s in states if s.headline == group and is_at_rest(s)] for group in AT_REST.values()}
     rest = {name for names in resting.values() for name in names}
     return counts, resting, sorted(s.id for s in states if s.id not in rest)
 
@@ -172,7 +172,7 @@ def test_one_broken_log_does_not_hide_the_others(many: Path) -> None:
     overview = Overview(Store(str(many)))
     overview.look()
     assert overview.counts()["ready"] == 40
-    assert {name for name in overview.states if headline_of(overview.states[name]) == "stopped"} >= {broken.name}
+    assert {name for name in overview.states if overview.states[name].headline == "stopped"} >= {broken.name}
     assert "cannot be read" in overview.states[broken.name].summary
 
 

@@ -10,13 +10,11 @@ if TYPE_CHECKING:
     from overhand.record.events import Requeued, RunBlocked, RunCreated, RunEnded, RunNeverBegan, RunStarted
     from overhand.record.events import RunUnblocked, Seen, StageSet, StepMarked, StopRequested, TagHeldBack
     from overhand.record.events import TagWritten, UsageReported, fold
-    from overhand.record.headline import headline_of, is_for_a_person
     from overhand.record.log import LOG_FILE, append_lines, cut_torn_tail, log_lines, parse_log, read_log
     from overhand.record.overview import Overview
     from overhand.record.store import WORKSPACES, LockedTask, NewTask, Store, find_root, new_run_id, open_tasks
-    from overhand.record.task import PLAN_KIND, Amount, By, Check, Item, Message, Question, Run, ShownTag, Task
-    from overhand.record.task import Usage
-    from overhand.record.values import Record
+    from overhand.record.task import PLAN_KIND, Amount, By, Check, Item, Message, Question, Record, Run, ShownTag
+    from overhand.record.task import Task, Usage
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -25,11 +23,9 @@ else:
             "ChildRefused ControlHandled Created Event Judged LateReturn LimitReached MessageSent Notice "
             "PhaseMoved Rechecked Requeued RunBlocked RunCreated RunEnded RunNeverBegan RunStarted "
             "RunUnblocked Seen StageSet StepMarked StopRequested TagHeldBack TagWritten UsageReported fold",
-            "headline": "headline_of is_for_a_person",
             "log": "LOG_FILE append_lines cut_torn_tail log_lines parse_log read_log",
             "overview": "Overview",
             "store": "WORKSPACES LockedTask NewTask Store find_root new_run_id open_tasks",
-            "task": "PLAN_KIND Amount Check Item Message Question Run ShownTag Task Usage",
-            "values": "Record",
+            "task": "PLAN_KIND Amount Check Item Message Question Record Run ShownTag Task Usage",
         },
     )

@@ -10,7 +10,6 @@ import os
 
 from overhand.errors import OverhandError, storage_failed
 from overhand.record import log
-from overhand.record.headline import headline_of
 from overhand.record.task import Task
 from overhand.system import read_file, write_file
 from overhand.words import HEADLINES, is_task_id
@@ -93,7 +92,7 @@ class Overview:
         for name, (mark, written) in open_.items():
             task = self._folded.get(mark) or self._fold(name)
             self._folded[mark] = task
-            group = headline_of(task)
+            group = task.headline
             if group in self.resting and is_at_rest(task) and name not in self._broken:
                 self.resting[group].append((task.handle or 0, name, mark))
                 known[mark] = f"{_LETTERS[group]}{task.handle or 0}"
@@ -131,7 +130,7 @@ class Overview:
     def counts(self) -> dict[str, int]:
         found = {group: len(self.resting.get(group, ())) for group in HEADLINES}
         for task in self.states.values():
-            found[headline_of(task)] += 1
+            found[task.headline] += 1
         return found
 
     # the cache: a line that names its format, then mark and value of each log in turn

@@ -8,7 +8,7 @@ import time
 from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotFound, storage_failed
 from overhand.record import log
 from overhand.record.events import Accepted, Created, Event, add, fold
-from overhand.record.values import Record
+from overhand.record.task import Record
 from overhand.system import LOCK_PATIENCE, Bell, Lock, random_text, read_file, ring_bells, write_file, write_new
 from overhand.words import is_run_id, is_task_id, slug
 

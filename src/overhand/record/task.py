@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
-from overhand.record.values import Record
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar, Self, dataclass_transform
 
     from overhand.record.events import CheckpointSaved, ControlHandled, PhaseMoved, StageSet
+    from overhand.words import Headline
 
     Line = dict[str, Any]  # of a log
     By = dict[str, Any]  # the cause of an event: kind, user or run, via
+else:
+
+    def dataclass_transform(**_options):
+        return lambda cls: cls
+
 
 _MIDDLE = 4.0  # the rank of a task that is no item: beside `implementation`
 PLAN_KIND = "plan"  # the driver of a plan's run, which has no process: it lives until it is judged
+
+
+@dataclass_transform(kw_only_default=True)
+class Record:
+    """Fields with defaults, compared and printed by value; `vars(record)` is its JSON form.
+
+    A plain class that a type checker sees as a dataclass: light verbs load it, so neither `dataclasses` nor `typing`
+    is imported at run time. A mutable field has no default: defaults are shared.
+    """
+
+    _defaults: ClassVar[dict[str, Any]] = {}
+
+    def __init_subclass__(cls, *, frozen: bool = False) -> None:
+        """Collect the defaults once; `frozen` is checked by the type checker alone."""
+        own = vars(cls)
+        cls._defaults = {**cls._defaults, **{name: own[name] for name in own["__annotations__"] if name in own}}
+
+    def __init__(self, **fields: object) -> None:
+        """Every field is set, also to its default, so that `vars` is complete."""
+        self.__dict__ = {**self._defaults, **fields}
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))  # one with a list has none
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+    def replace(self, **fields: object) -> Self:
+        """A copy with other values in these fields."""
+        return type(self)(**{**vars(self), **fields})
 
 
 class Parent(Record, frozen=True):
@@ -295,6 +332,32 @@ class Task:
     def is_idle(self) -> bool:
         """Whether nothing more will happen to it by itself."""
         return self.status is not None or (not self.queued and not self.runs)
+
+    @property
+    def headline(self) -> Headline:
+        """The one word that people see for where it stands."""
+        status = self.status
+        if status in ("needs-input", "blocked"):
+            return "needs you"
+        if status not in ("completed", "cancelled", "rejected") and not self.queued and self.open_questions:
+            return "needs you"
+        if status == "completed":
+            return "done" if self.seen else "ready"
+        if status is not None:
+            return "stopped"
+        if self.queued and self.paused and "to" not in self.paused:
+            return "working"  # it waits for its provider
+        if self.is_for_a_person:
+            return "needs you"
+        return "working" if self.current_run and not self.queued else "queued"
+
+    @property
+    def is_for_a_person(self) -> bool:
+        """Whether it is an approved item that a person is to open: its route says so."""
+        item, shown = self.item, self.tag
+        if item is None or shown is None or item.mode != "interactive" or shown.stage != "delegated":
+            return False
+        return self.status is None and not self.queued and not self.staged and self.current_run is None
 
     @property
     def writes_here(self) -> bool:

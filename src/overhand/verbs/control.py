@@ -19,7 +19,7 @@ from overhand.policy import (
     require_seal,
     require_trusted,
 )
-from overhand.record import ABSENT, Accepted, Judged, StopRequested, headline_of, open_tasks
+from overhand.record import ABSENT, Accepted, Judged, StopRequested, open_tasks
 from overhand.runs import RUN_MARKER, end_checks, living_members, read_task_handoff, same_pid_world
 from overhand.supervisor import hand_to_supervisor, running_supervisor
 from overhand.system import deadline, epoch_of, lives, random_text, stop_detached
@@ -63,7 +63,7 @@ def stop_tasks(session: Session, id: list[str] | None = None, all: bool = False,
     rows = []
     for task in map(session.store.task, task_ids):
         end = {"status": task.status, "cause": task.last_run.cause if task.last_run else None}
-        row = {"task_id": task.id, "handle": task.handle, "was": was[task.id], **end, "headline": headline_of(task)}
+        row = {"task_id": task.id, "handle": task.handle, "was": was[task.id], **end, "headline": task.headline}
         rows.append(row)
     return Reply({"schema": "overhand.stop/1", "tasks": rows})
 
@@ -298,7 +298,7 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
     for task in states:
         whole = above[task.id]
         long_ago = epoch_of(whole.judged) <= before
-        if whole.id not in alive and long_ago and headline_of(whole) not in ("ready", "needs you"):
+        if whole.id not in alive and long_ago and whole.headline not in ("ready", "needs you"):
             found.append(task)
         elif task.status is not None:
             kept += 1

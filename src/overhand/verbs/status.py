@@ -6,7 +6,7 @@ import os
 import time
 
 from overhand.errors import OverhandError, storage_failed
-from overhand.record import Overview, headline_of, is_for_a_person
+from overhand.record import Overview
 from overhand.system import boot_id, epoch_of, is_held, machine_id, read_file
 from overhand.verbs.reconcile import needs_supervisor, refresh_task
 from overhand.verbs.show import lately
@@ -114,7 +114,7 @@ class Project:
         now = time.time()
         groups: dict[str, list[Row]] = {}
         for name in HEADLINES:
-            states = [s for s in live if headline_of(s) == name]
+            states = [s for s in live if s.headline == name]
             if most := _SHOWN.get(name, 0):
                 states = [*self.overview.newest(name, most), *states][-most:]
             groups[name] = [self._row(task, places, now) for task in states]
@@ -285,7 +285,7 @@ def command(task: Task, headline: str) -> str:
     if headline == "working":
         return f"overhand log -f {handle}"
     shown = task.tag
-    if shown and (is_for_a_person(task) or (headline == "queued" and shown.stage == "next")):
+    if shown and (task.is_for_a_person or (headline == "queued" and shown.stage == "next")):
         return f"overhand item next {shown.path}#{task.kind}"
     claimed = bool(shown and shown.stage == "claimed")  # outside Overhand: there is nothing to run
     if headline == "queued" and not task.queued and not claimed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 
-from overhand.record import headline_of
 from overhand.system import epoch_of, machine_id, now_stamp
 from overhand.verbs.reconcile import needs_supervisor, refresh_task
 from overhand.verbs.verb import Reply, Session
@@ -26,7 +25,7 @@ def row(task: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "title": task.title,
         "agent": task.agent,
         "kind": task.kind,
-        "headline": headline_of(task),
+        "headline": task.headline,
         "status": task.status,
         "verified": task.verified,
         "run_state": task.run_state,

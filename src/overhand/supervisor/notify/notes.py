@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand.record import headline_of
 from overhand.words import STATUSES
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def note_of(before: Task | None, after: Task, root: str) -> Note | None:
                 handle=after.handle,
                 title=after.title,
                 agent=after.agent,
-                headline=headline_of(after),
+                headline=after.headline,
                 text=text,
                 command=f"overhand {'answer' if kind in NEEDS[:2] else 'show'} {after.name}",
                 project=root.rstrip("/").rpartition("/")[2],
@@ -92,7 +91,7 @@ def _verdict(task: Task, kind: str, status: str) -> str:
 
 
 def _asked(before: Task | None, after: Task) -> Found:
-    if headline_of(after) != "needs you":
+    if after.headline != "needs you":
         return None
     known = {question.seq for question in before.questions} if before else set()
     new = [question for question in after.open_questions if question.seq not in known]
