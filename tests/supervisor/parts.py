@@ -6,9 +6,8 @@ import select
 from typing import TYPE_CHECKING
 
 from overhand.policy import Actor, Config
-from overhand.supervisor.jobs import Jobs
+from overhand.supervisor.context import Context, Jobs, Mailbox
 from overhand.supervisor.live_runs import LiveRuns
-from overhand.supervisor.messages import Context, Mailbox
 from overhand.supervisor.meter import Meter
 
 if TYPE_CHECKING:

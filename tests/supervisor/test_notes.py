@@ -12,7 +12,7 @@ from overhand.errors import BadInput
 from overhand.policy import Notify, load_config
 from overhand.policy.settings import NOTE_KINDS
 from overhand.record import fold
-from overhand.supervisor.notify.notes import Note, note_of
+from overhand.supervisor.notes import Note, note_of
 from overhand.words import HEADLINES, STATUSES
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.policy import Notify
-from overhand.supervisor.notify.notes import Note
-from overhand.supervisor.notify.notifications import Notifications
+from overhand.supervisor.notes import Note
+from overhand.supervisor.notifications import Notifications
 from overhand.system import start_time
 from support.scene import until
 
@@ -414,6 +414,6 @@ def test_importing_is_light() -> None:
     import subprocess
 
     heavy = "{'urllib.request', 'ssl', 'http.client'}"
-    code = f"import sys, overhand.supervisor.notify.notifications; print({heavy} & sys.modules.keys())"
+    code = f"import sys, overhand.supervisor.notifications; print({heavy} & sys.modules.keys())"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "set()\n"

@@ -13,20 +13,19 @@ from overhand.policy import Actor, Config, find_caller, trusted_config
 from overhand.record import Run, Task
 from overhand.runs import USAGE_FILE
 from overhand.supervisor import hand_to_supervisor, turn_daemon_off, turn_daemon_on
-from overhand.supervisor.jobs import Jobs
-from overhand.supervisor.messages import Changed, RunOver
+from overhand.supervisor.context import Changed, Jobs, RunOver
+from overhand.supervisor.loop import next_step
 from overhand.supervisor.meter import Meter
 from overhand.supervisor.plans import Plans
 from overhand.supervisor.queue import Begin, Block, Queue, Start
-from overhand.supervisor.steps import next_step
 from overhand.supervisor.tag_daemon import TagDaemon
 from overhand.verbs import PlanSource, Session, check_source
 from supervisor.parts import Inline, Watched, context_of
 from support.scene import QUICK
 
 if TYPE_CHECKING:
+    from overhand.supervisor.loop import Step
     from overhand.supervisor.queue import Decision
-    from overhand.supervisor.steps import Step
     from support.scene import Scene
 
 BY = {"kind": "overhand", "via": "test"}

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from overhand.supervisor import client, hand_to_supervisor, wake_supervisor
-from overhand.supervisor.messages import Changed
+from overhand.supervisor.context import Changed
 from overhand.supervisor.socket import Server
 from overhand.system import command_line_has, process_table
 from supervisor.parts import Watched

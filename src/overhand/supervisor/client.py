@@ -1,4 +1,4 @@
-"""The client of the project's supervisor, which starts one where none runs."""
+"""The client of the project's supervisor, which starts one where none runs, and the switch of its tag daemon."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ from overhand.system import (
     boot_id,
     busy_error,
     dump_line,
+    dump_spaced,
     is_held,
     is_stopped,
+    load_line,
     lock_holder,
     names_in,
+    now_stamp,
     outside_runs,
     pid_namespace,
     pidfd,
+    read_file,
+    start_time,
+    write_file,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
 
     from overhand.record import Store
 
@@ -216,3 +223,45 @@ def _send(store: Store, message: Mapping[str, object]) -> bytes | None:
     finally:
         os.close(folder)
         peer.close()
+
+
+# The switch that makes a supervisor watch tags: a small file beside its lock that exists while it is on.
+
+
+def _switch(store: Store) -> str:
+    return f"{store.own}/daemon"
+
+
+def turn_daemon_on(store: Store, pid: int | None = None) -> None:
+    """Switch tag watching on; with a pid, for as long as that process lives."""
+    store.ensure()
+    holder = {"pid": pid, "started": start_time(pid), "pidns": pid_namespace()} if pid else {}
+    write_file(_switch(store), dump_spaced({"since": now_stamp(), **holder}) + "\n")
+
+
+def turn_daemon_off(store: Store) -> bool:
+    """Switch tag watching off; returns whether it was on."""
+    try:
+        os.unlink(_switch(store))
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def daemon_state(store: Store) -> dict[str, Any] | None:
+    """The content of the switch; None if it is off or its process is gone."""
+    try:
+        found = load_line((read_file(_switch(store)) or b"null").decode())
+    except (ValueError, OverhandError):
+        return {}  # unreadable, but it was switched on
+    if not isinstance(found, dict):
+        return None
+    pid = found.get("pid")
+    if pid and found.get("pidns") == pid_namespace() and start_time(int(pid)) != found.get("started"):
+        return None
+    return found
+
+
+def daemon_log(store: Store) -> str:
+    """The daemon's log: one JSON object per line."""
+    return f"{store.own}/daemon.jsonl"

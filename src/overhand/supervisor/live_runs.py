@@ -14,7 +14,7 @@ from overhand.questions import QUIET_SECONDS, has_file_question, has_waiting_pro
 from overhand.record import LOG_FILE, Notice
 from overhand.runs import RUN_MARKER, USAGE_FILE, ControlInput, handle_control, same_pid_world, stop_run
 from overhand.runs import adopt as adopt_run
-from overhand.supervisor.messages import Changed, RunOver
+from overhand.supervisor.context import Changed, RunOver
 from overhand.system import (
     IN_MODIFY,
     LINUX,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from overhand.policy import Actor, Config
     from overhand.record import Run, Task
-    from overhand.supervisor.messages import Context
+    from overhand.supervisor.context import Context
     from overhand.supervisor.meter import Meter
     from overhand.words import Cause
 

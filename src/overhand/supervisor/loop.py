@@ -13,7 +13,7 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from overhand.agents import hand_to_stand_in
 from overhand.errors import Busy, OverhandError
@@ -34,15 +34,13 @@ from overhand.runs import (
     unjudged_run,
 )
 from overhand.supervisor import client
-from overhand.supervisor.jobs import Jobs
+from overhand.supervisor.context import Changed, Context, Jobs, Mailbox, RunOver
 from overhand.supervisor.live_runs import LiveRuns
-from overhand.supervisor.messages import Changed, Context, Mailbox, RunOver
 from overhand.supervisor.meter import Meter
-from overhand.supervisor.notify.notifications import Notifications
+from overhand.supervisor.notifications import Notifications
 from overhand.supervisor.plans import Plans
 from overhand.supervisor.queue import Begin, Block, Pause, Queue, Start
 from overhand.supervisor.socket import Server
-from overhand.supervisor.steps import next_step
 from overhand.supervisor.tag_daemon import TagDaemon
 from overhand.system import Lock, become_subreaper, dump_line, lives, machine_id, now_stamp, reap_children, size_of
 
@@ -56,6 +54,7 @@ if TYPE_CHECKING:
 _THREADS = 32
 _LOOK_EVERY = 1.0
 _BY = {"kind": "overhand", "via": "supervisor"}
+Step = Literal["queue", "cancel", "rest", "judge", "leave", "plan", "attached", "watch"]  # what a task needs next
 
 
 class Loop:
@@ -332,6 +331,22 @@ class Loop:
             self._idle_since = time.monotonic()
             return False
         return time.monotonic() - self._idle_since >= self._config.idle
+
+
+def next_step(task: Task, machine: str) -> Step:
+    """What a supervisor on this machine does next for the task, from what its log says."""
+    current = task.current_run
+    if task.queued:
+        return "cancel" if task.stop else "queue"
+    if current is None:
+        return "rest"  # its parent may be owed a report, and its tag an update
+    if current.has_ended:
+        return "judge"
+    if current.machine not in ("", machine):
+        return "leave"  # only a person settles it
+    if current.is_plan_run:
+        return "plan"
+    return "attached" if current.attached else "watch"  # attached: another process looks after it while that lives
 
 
 def close(actor: Actor, task_id: str, on_verdict: Callable[[Task], None]) -> tuple[Task, list[str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from overhand.policy import STOP_LEVEL, budget_level, say_budget
 from overhand.record import Amount
 from overhand.runs import NOTE_EVERY, USAGE_FILE, capped_above, count_usage, spent_today, stop_run
-from overhand.supervisor.messages import Changed
+from overhand.supervisor.context import Changed
 from overhand.system import now_stamp, remove_file, size_of, write_file
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from overhand.policy import Config
     from overhand.record import Task
     from overhand.runs import Counted
-    from overhand.supervisor.messages import Context
+    from overhand.supervisor.context import Context
 
 HELD = "held"  # in the supervisor's folder: why nothing starts, and on which day
 _DAY_EVERY = 1.0  # seconds between counts of the day's usage while it holds the queue back

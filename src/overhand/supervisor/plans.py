@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from overhand.errors import Busy, OverhandError, Refused, StorageFailed
 from overhand.plans import PLAN_LOCK, NodeStarter, PlanExecutor, give_up_plan
-from overhand.supervisor.messages import Changed
+from overhand.supervisor.context import Changed
 from overhand.system import is_held
 
 if TYPE_CHECKING:
     from overhand.record import Task
-    from overhand.supervisor.messages import Context, Mailbox
+    from overhand.supervisor.context import Context, Mailbox
 
 _TRIES = 5  # of opening a plan, before it is given up
 _AGAIN = 5.0  # seconds until a plan that another process executes is checked again

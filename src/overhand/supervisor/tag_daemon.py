@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from overhand.errors import Busy, OverhandError
 from overhand.items import is_tag_behind, remember_tags, sync_tag, tags_known_at, unrecorded_tags, wanted_stage
 from overhand.policy import settings_marks, trust_file, user_folder
-from overhand.supervisor import switch
-from overhand.supervisor.messages import Changed
-from overhand.system import now_stamp
+from overhand.supervisor.client import daemon_log, daemon_state
+from overhand.supervisor.context import Changed
+from overhand.system import dump_spaced, now_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from overhand.items import TagHit, TagIndex
     from overhand.policy import Config
     from overhand.record import Store, Task
-    from overhand.supervisor.messages import Context
+    from overhand.supervisor.context import Context
 
 T = TypeVar("T")
 
 _AGAIN = 2.0  # seconds after which a busy file is read again
 _LOOK_EVERY = 5.0  # seconds between checks of the switch, and scans of a tree that can't be watched
 _DEAF = 0.05  # seconds between two reads of the kernel's events
+_LOG_SIZE = 1_000_000  # bytes; one older file of this size is kept
 _BY = {"kind": "overhand", "via": "daemon"}
 
 
@@ -83,7 +84,7 @@ class TagDaemon:
 
     def note(self, what: str, **more: object) -> None:
         if self.on:
-            switch.note(self._store, what, **more)
+            _note(self._store, what, **more)
 
     def verdict_note(self) -> Callable[[Task], None]:
         """The function that a job calls with a judged task: it logs the run's result and what follows."""
@@ -96,7 +97,7 @@ class TagDaemon:
                 run = task.last_run
                 why = ", ".join(dict.fromkeys(str(word) for word in (run.cause, run.status))) if run else ""
                 facts = {"task": task.id, "why": why, "stage": wanted_stage(task), "attempt": task.requeued + 1}
-                switch.note(store, "ended", **facts)
+                _note(store, "ended", **facts)
 
         return note
 
@@ -105,7 +106,7 @@ class TagDaemon:
     def turn(self) -> None:
         """Follow the switch."""
         self._checked = time.monotonic()
-        wanted = switch.daemon_state(self._store)
+        wanted = daemon_state(self._store)
         if wanted is not None and not self.on:
             self._since = now_stamp()
             self._known = tags_known_at(self._store)
@@ -372,3 +373,19 @@ def _quiet_for(path: str, now: float) -> float:
         return max(0.0, now - os.stat(path).st_ctime)
     except OSError:
         return 0.0
+
+
+def _note(store: Store, what: str, **more: object) -> None:
+    """Append one line to the daemon's log; a full disk must not stop the daemon."""
+    path = daemon_log(store)
+    line = dump_spaced({"t": now_stamp(), "what": what, **more}) + "\n"
+    try:
+        if os.path.exists(path) and os.path.getsize(path) > _LOG_SIZE:
+            os.replace(path, f"{path}.1")
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(fd, line.encode("utf-8", "replace"))
+        finally:
+            os.close(fd)
+    except OSError:
+        return

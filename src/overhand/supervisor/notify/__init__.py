@@ -1,1 +1,0 @@
-"""Notifications: what is worth a person's attention, and the ways to send it."""
