@@ -12,7 +12,7 @@ import pytest
 
 from overhand.agents import stream_summary
 from overhand.record import Store
-from overhand.system import processes as proc
+from overhand.system.machine import read_proc
 from overhand.testing import processes
 from overhand.testing.project import ProjectDir
 from support.installed import require
@@ -164,7 +164,7 @@ def test_an_agent_that_cannot_load_gets_a_new_session(project: ProjectDir) -> No
 
 def lines(project: ProjectDir) -> list[str]:
     """The command lines of its processes."""
-    found = [proc.read(pid, "cmdline") for pid in processes.of_project(project.path)]
+    found = [read_proc(pid, "cmdline") for pid in processes.of_project(project.path)]
     return [line.replace(b"\0", b" ").decode() for line in found]
 
 

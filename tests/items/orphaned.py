@@ -10,13 +10,13 @@ import signal
 import sys
 
 from overhand.cli import main
-from overhand.system import processes
+from overhand.system import machine
 from support.scene import until
 
 leaving = os.getpid()
 if os.fork():
     signal.pause()
-ask = processes.parent
+ask = machine.parent_of
 
 
 def parent(pid: int) -> int | None:
@@ -28,6 +28,6 @@ def parent(pid: int) -> int | None:
     return ask(pid)
 
 
-processes.parent = parent
+machine.parent_of = parent
 with open("code", "w", encoding="ascii") as file:
     print(main(sys.argv[1:]), file=file)

@@ -66,7 +66,7 @@ def test_a_run_cannot_approve_while_its_parent_ends(house: House) -> None:
 
 def test_a_process_whose_first_thread_has_ended_is_still_an_ancestor() -> None:
     """It looks like a zombie, and could otherwise hide the run above it."""
-    ask = "import os; from overhand.system import processes; print(*processes.ancestors_of(os.getpid()))"
+    ask = "import os; from overhand.system import ancestors_of; print(*ancestors_of(os.getpid()))"
     code = f"""
 import ctypes, os, subprocess, sys, threading
 

@@ -173,7 +173,7 @@ def test_a_read_only_folder_is_told_and_can_be_read(small_disk: Scene) -> None:
 HOLDER = """
 import sys, time
 from overhand.record import log
-from overhand.system.lock import Lock
+from overhand.system import Lock
 with Lock(f"{sys.argv[1]}/{log.LOG_FILE}", "x", signed=False):
     print("held", flush=True)
     sys.stdin.read()
@@ -202,7 +202,7 @@ def test_a_stopped_lock_holder_is_named(scene: Scene) -> None:
 
 REPLACED = """
 import fcntl, os, sys
-from overhand.system.lock import Lock
+from overhand.system import Lock
 path = sys.argv[1]
 flock, times = fcntl.flock, [0]
 def late(fd, how):

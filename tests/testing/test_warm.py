@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.system import processes
+from overhand.system import machine
 from support.scene import until
 from support.warm import Project, make_project
 
@@ -58,10 +58,10 @@ def test_its_supervisor_is_one(project: Project) -> None:
     project.run("delegate", "Do it", "--agent", "worker", check=True)
     lock = project.path / ".agent-workspaces/.supervisor/lock"
     pid = int(lock.read_text().split()[0])
-    words = processes.read(pid, "cmdline").rstrip(b"\0").decode().split("\0")
+    words = machine.read_proc(pid, "cmdline").rstrip(b"\0").decode().split("\0")
     assert words[1:] == ["-P", "-m", "overhand.supervisor", str(project.path)]
     assert os.getsid(pid) == pid
     assert os.readlink(f"/proc/{pid}/cwd") == "/"
-    until(lambda: processes.parent(pid) != os.getpid(), "the command has ended")
+    until(lambda: machine.parent_of(pid) != os.getpid(), "the command has ended")
     own = [os.readlink(f"/proc/{pid}/fd/{number}") for number in (0, 1, 2)]
     assert own == [os.devnull, *2 * [str(lock.with_name("log"))]]

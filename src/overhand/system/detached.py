@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand.system import lock, members, processes
+from overhand.system import files, machine, members
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -170,7 +170,7 @@ def _number(path: str) -> int | None:
 
 def lives(place: str) -> bool:
     """Whether any process still holds the run's lock."""
-    return lock.is_held(f"{place}/life")
+    return files.is_held(f"{place}/life")
 
 
 def probe_process(place: str) -> Probe:
@@ -205,14 +205,14 @@ def _forbid_start(place: str) -> bool:
 def shim_pid(place: str, recorded: int | None = None) -> int | None:
     """The living shim of this place; a reused pid doesn't have the place in its command line."""
     pid = _number(f"{place}/shim") or recorded
-    return pid if pid and processes.command_line_has(pid, place) else None
+    return pid if pid and machine.command_line_has(pid, place) else None
 
 
 def wait_for_exit(place: str, shim: int | None, seconds: float) -> bool:
     """Wait until `exit` is written or the run is dead; False on timeout."""
     deadline = time.monotonic() + seconds
     pause = 0.001
-    watched = processes.pidfd(shim) if shim is not None else None
+    watched = machine.pidfd(shim) if shim is not None else None
     try:
         while exit_code(place) is None and lives(place):
             left = deadline - time.monotonic()
@@ -274,9 +274,9 @@ def _end_shim(place: str) -> None:
     if (shim := shim_pid(place)) is None:
         return
     deadline = time.monotonic() + 1.0
-    while exit_code(place) is None and time.monotonic() < deadline and processes.start_time(shim) is not None:
+    while exit_code(place) is None and time.monotonic() < deadline and machine.start_time(shim) is not None:
         time.sleep(0.005)
-    started = processes.start_time(shim)
+    started = machine.start_time(shim)
     members.send_signal(shim, started, signal.SIGSTOP)  # so that it doesn't start another `sleep`
     pauses = members.pauses(shim)
     members.send_signal(shim, started, signal.SIGKILL)
@@ -284,7 +284,7 @@ def _end_shim(place: str) -> None:
         members.send_signal(pid, began, signal.SIGKILL)
     for pid in (shim, *pauses):
         deadline = time.monotonic() + 1.0
-        while processes.start_time(pid) is not None and time.monotonic() <= deadline:
+        while machine.start_time(pid) is not None and time.monotonic() <= deadline:
             time.sleep(0.01)
 
 
@@ -300,7 +300,7 @@ def living_leftovers(place: str, marker: str, spare: frozenset[int] = frozenset(
         if (now := time.monotonic()) >= next_scan:
             scanned = members.Members(place, marker, spare).scan()
             # one that ended during the scan may be the shim, whose command line is empty by then
-            found = sorted(pid for pid, started in scanned.items() if processes.start_time(pid) == started)
+            found = sorted(pid for pid, started in scanned.items() if machine.start_time(pid) == started)
             if not found or now >= began + patience:
                 return found
             next_scan = now + 0.1

@@ -1,13 +1,23 @@
-"""Where and when we are: clock, boot, machine, pid namespace."""
+"""The machine and its processes: clock, boot, pid namespace; parent, start, command line and environment of a process.
+
+Also what may be shown of an environment: not the values of variables with secret-sounding names.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
+
+from overhand.errors import EXHAUSTED, storage_failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping
+
+LINUX = sys.platform == "linux"
+SHIM_NAME = b"overhand-shim"
+_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
 
 def now_stamp() -> str:
@@ -65,3 +75,172 @@ def pid_namespace() -> str:
     """The pid namespace, within which alone pids mean something; empty where there are none."""
     # by pid: a forked child may have been put into another
     return _once(f"pid namespace of {os.getpid()}", lambda: os.readlink("/proc/self/ns/pid")[5:-1])
+
+
+# processes
+
+
+class Process:
+    """One row of the process table."""
+
+    __slots__ = ("parent", "session", "started")
+
+    def __init__(self, parent: int, session: int, started: float) -> None:
+        self.parent, self.session, self.started = parent, session, started
+
+
+def stat_fields(pid: int) -> list[bytes] | None:
+    """The fields after the name in /proc/PID/stat: state, parent, group, session, …; None for a zombie.
+
+    A process whose first thread has ended looks like a zombie, but works and keeps its locks until its last one ends.
+    """
+    fields = _fields(pid)
+    return None if not fields or (fields[0] in b"ZX" and int(fields[17]) < 2) else fields
+
+
+def _fields(pid: int) -> list[bytes]:
+    """The same fields, also for a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise storage_failed(error, "Cannot look at a process") from error  # it may well exist
+        return []
+
+
+def process_row(pid: int) -> Process | None:
+    fields = stat_fields(pid)
+    return Process(int(fields[1]), int(fields[3]), float(fields[19])) if fields else None
+
+
+def start_time(pid: int) -> float | None:
+    """When the process began, in the system's own unit; None if it is gone or a zombie."""
+    if LINUX:
+        row = process_row(pid)
+        return row.started if row else None
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+    except psutil.Error:
+        return None
+
+
+def read_proc(pid: int, what: str) -> bytes:
+    """`cmdline` or `environ` of a process, NUL-separated; empty if it is gone or not ours."""
+    if LINUX:
+        try:
+            with open(f"/proc/{pid}/{what}", "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        parts = process.cmdline() if what == "cmdline" else [f"{k}={v}" for k, v in process.environ().items()]
+    except (psutil.Error, OSError):
+        return b""
+    return b"\0".join(part.encode("utf-8", "surrogateescape") for part in parts)
+
+
+def command_line_has(pid: int, word: str) -> bool:
+    """Whether `word` is one of the process's arguments."""
+    return word.encode("utf-8", "surrogateescape") in read_proc(pid, "cmdline").split(b"\0")
+
+
+def environment_of(pid: int, name: str) -> str | None:
+    """A variable of the environment a process was started with."""
+    wanted = name.encode() + b"="
+    for entry in read_proc(pid, "environ").split(b"\0"):
+        if entry.startswith(wanted):
+            return entry[len(wanted) :].decode("utf-8", "replace")
+    return None
+
+
+def pidfd(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends; None if it has ended, or the system has none."""
+    try:
+        return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    except OSError:
+        return None
+
+
+def ancestors_of(pid: int) -> list[int]:
+    """The process, its parent and so on up; the children of one that ends meanwhile have a new parent."""
+    chain = [pid]
+    while True:
+        above = parent_of(chain[-1])
+        if above is None and len(chain) > 1:
+            chain.pop()
+        elif not above or above == 1 or above in chain:
+            return chain
+        else:
+            chain.append(above)
+
+
+def parent_of(pid: int) -> int | None:
+    """The parent of a process, None if it is gone; one that looks like a zombie may still have running threads."""
+    if LINUX:
+        fields = _fields(pid)
+        return int(fields[1]) if fields else None
+    import psutil
+
+    try:
+        return int(psutil.Process(pid).ppid())
+    except psutil.Error:
+        return None
+
+
+def shim_place(pid: int) -> str | None:
+    """The folder of the run whose shim this is."""
+    words = read_proc(pid, "cmdline").split(b"\0")
+    if SHIM_NAME not in words[:-1]:
+        return None
+    place = words[words.index(SHIM_NAME) + 1].decode("utf-8", "surrogateescape")
+    try:
+        with open(f"{place}/shim", "rb") as file:
+            return place if file.read(32) == b"%d\n" % pid else None
+    except OSError:
+        return None
+
+
+def known_sessions(place: str) -> dict[int, float]:
+    """Sessions in which members of this run were seen, with the start time of their leader."""
+    known: dict[int, float] = {}
+    try:
+        with open(f"{place}/sessions", encoding="ascii", errors="replace") as file:
+            for line in file.read().splitlines():
+                session, _, leader = line.partition(" ")
+                if session.isdigit():
+                    known[int(session)] = float(leader or 0)
+    except (OSError, ValueError):
+        return known
+    return known
+
+
+# environments
+
+
+def outside_runs(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment without the variables that mark a process as part of a run."""
+    return {name: value for name, value in env.items() if not name.startswith("OVERHAND_")}
+
+
+def mask_secrets(text: str, env: Mapping[str, str] | None = None, also: Collection[str] = ()) -> str:
+    """Replace the values of variables that have a secret-sounding name or are named in `also`."""
+    for name, value in (os.environ if env is None else env).items():
+        if len(value) >= 8 and value in text and (name in also or any(word in name.upper() for word in _SECRET_NAMES)):
+            text = text.replace(value, f"<{name}>")
+    return text
+
+
+def shown_address(url: object) -> str:
+    """An http URL reduced to what may be shown, its scheme and host; any other value is returned unchanged."""
+    scheme, found, rest = str(url).partition("://")
+    if not found or scheme.lower() not in ("http", "https"):
+        return str(url)
+    host = rest.replace("?", "/").replace("#", "/").replace("\\", "/").partition("/")[0].rpartition("@")[2]
+    return f"{scheme}://{host}/…"

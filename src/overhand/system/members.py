@@ -15,17 +15,17 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from overhand.system.files import names_in
-from overhand.system.processes import (
+from overhand.system.machine import (
     LINUX,
     SHIM_NAME,
     Process,
     command_line_has,
     environment_of,
     known_sessions,
-    read,
+    process_row,
+    read_proc,
     shim_place,
     start_time,
-    stat,
     stat_fields,
 )
 
@@ -113,7 +113,7 @@ def process_table() -> dict[int, Process]:
         return _table_from_psutil()
     found = {}
     for name in os.listdir("/proc"):
-        if name.isdigit() and (row := stat(int(name))):
+        if name.isdigit() and (row := process_row(int(name))):
             found[int(name)] = row
     return found
 
@@ -229,8 +229,8 @@ class Members:
         """Whether it is the shim's own `sleep 1` after its agent has ended; before its exec it looks like the shim."""
         if shim is None or row.parent != shim:
             return False
-        command = read(pid, "cmdline")
-        return command == _PAUSE or (os.path.exists(f"{self.place}/exit") and command == read(shim, "cmdline"))
+        command = read_proc(pid, "cmdline")
+        return command == _PAUSE or (os.path.exists(f"{self.place}/exit") and command == read_proc(shim, "cmdline"))
 
     def note(self, shim: int) -> int:
         """Remember the sessions below a living shim; returns the CPU ticks its members have used."""
@@ -247,7 +247,7 @@ class Members:
         """
         taken = {session for place in others for session in known_sessions(place)} | {os.getsid(parent)}
         for pid in _children(parent):
-            row = stat(pid)
+            row = process_row(pid)
             if row and row.session not in taken and not is_started(pid) and not _looks_like_shim(pid):
                 self._remember({row.session: start_time(row.session) or 0.0})
 
@@ -319,11 +319,11 @@ def dead_orphans(started: set[int]) -> list[int]:
 
 def _looks_like_shim(pid: int) -> bool:
     """Whether its command line is a shim's; true also before the shim has written its pid."""
-    return SHIM_NAME in read(pid, "cmdline").split(b"\0")
+    return SHIM_NAME in read_proc(pid, "cmdline").split(b"\0")
 
 
 def pauses(shim: int) -> dict[int, float]:
     """The shim's own `sleep`, which would hold `life` for a second longer: pid and start time; Linux only."""
-    looks = (_PAUSE, read(shim, "cmdline"))  # before its exec it looks like the shim
-    found = {pid: start_time(pid) for pid in _children(shim) if read(pid, "cmdline") in looks}
+    looks = (_PAUSE, read_proc(shim, "cmdline"))  # before its exec it looks like the shim
+    found = {pid: start_time(pid) for pid in _children(shim) if read_proc(pid, "cmdline") in looks}
     return {pid: started for pid, started in found.items() if started is not None}
