@@ -337,7 +337,7 @@ index.TagIndex.__init__ = begin
 def test_where_folders_cannot_be_watched_they_are_looked_at(house: Watched) -> None:
     """As on a system without inotify: a real supervisor, which is given none."""
     with supervised(
-        house, "from overhand.system import inotify; inotify.Inotify.__init__ = lambda self: setattr(self, 'fd', -1)"
+        house, "from overhand.system import Inotify; Inotify.__init__ = lambda self: setattr(self, 'fd', -1)"
     ):
         assert house.status()["complete"] is False
         house.write(AT, TYPED)

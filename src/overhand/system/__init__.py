@@ -4,7 +4,6 @@ from overhand import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.system.bell import Bell, deadline, hung_bells, ring_bells
     from overhand.system.detached import Probe, exit_code, is_child, lives, living_leftovers, probe_process
     from overhand.system.detached import reap_children, shim_pid, start_detached, stop_detached, take_life_lock
     from overhand.system.detached import wait_for_exit
@@ -13,18 +12,18 @@ if TYPE_CHECKING:
     from overhand.system.files import is_there, lock_holder, names_in, put_file, random_text, read_file, read_named
     from overhand.system.files import remove_file, second_name, size_of, write_file, write_new
     from overhand.system.git import is_untracked, linked_worktrees, repository_of, run_git, tag_commit
-    from overhand.system.inotify import IN_ATTRIB, IN_CREATE, IN_DELETE, IN_DONT_FOLLOW, IN_IGNORED, IN_ISDIR
-    from overhand.system.inotify import IN_MODIFY, IN_MOVED_FROM, IN_MOVED_TO, IN_ONLYDIR, Inotify, wait_for_file
     from overhand.system.jsonline import dump_line, dump_spaced, load_line
     from overhand.system.machine import LINUX, ancestors_of, boot_id, command_line_has, environment_of, epoch_of
     from overhand.system.machine import known_sessions, machine_id, mask_secrets, now_stamp, outside_runs
     from overhand.system.machine import pid_namespace, pidfd, shim_place, shown_address, start_time
     from overhand.system.members import Members, become_subreaper, process_table, send_signal
+    from overhand.system.wakeup import IN_ATTRIB, IN_CREATE, IN_DELETE, IN_DONT_FOLLOW, IN_IGNORED, IN_ISDIR
+    from overhand.system.wakeup import IN_MODIFY, IN_MOVED_FROM, IN_MOVED_TO, IN_ONLYDIR, Bell, Inotify, deadline
+    from overhand.system.wakeup import hung_bells, ring_bells, wait_for_file
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "bell": "Bell deadline hung_bells ring_bells",
             "detached": "Probe exit_code is_child lives living_leftovers probe_process reap_children shim_pid "
             "start_detached stop_detached take_life_lock wait_for_exit",
             "edits": "edit_file is_being_written merge_patches",
@@ -32,11 +31,11 @@ else:
             "names_in put_file random_text read_file read_named remove_file second_name size_of write_file "
             "write_new",
             "git": "is_untracked linked_worktrees repository_of run_git tag_commit",
-            "inotify": "IN_ATTRIB IN_CREATE IN_DELETE IN_DONT_FOLLOW IN_IGNORED IN_ISDIR IN_MODIFY IN_MOVED_FROM "
-            "IN_MOVED_TO IN_ONLYDIR Inotify wait_for_file",
             "jsonline": "dump_line dump_spaced load_line",
             "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of known_sessions machine_id "
             "mask_secrets now_stamp outside_runs pid_namespace pidfd shim_place shown_address start_time",
             "members": "Members become_subreaper process_table send_signal",
+            "wakeup": "IN_ATTRIB IN_CREATE IN_DELETE IN_DONT_FOLLOW IN_IGNORED IN_ISDIR IN_MODIFY IN_MOVED_FROM "
+            "IN_MOVED_TO IN_ONLYDIR Bell Inotify deadline hung_bells ring_bells wait_for_file",
         },
     )
