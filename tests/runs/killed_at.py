@@ -60,7 +60,8 @@ def main(root: str, task: str, step: str) -> None:
     elif step == "settle":
         settle_run(work, task)
     elif step == "hear":
-        control.drain(work, settle_run(work, task))
+        settled = settle_run(work, task)
+        control.drain(work, settled, settled.runs[-1])
     elif step == "delegate":
         cli.main(["--project", root, "delegate", "--agent", "worker", task])
     else:

@@ -6,7 +6,7 @@ Equal values have one canonical text: 1 and 1.0 are equal, true and 1 are not, t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from overhand.contracts.types import kind_of, with_article
@@ -14,6 +14,20 @@ from overhand.documents import Problem, one_line, shorten, wrong
 
 _SHOWN = 3
 _LIMITS = frozenset(("maxItems", "maxLength", "maxProperties", "maximum"))
+_COUNTS = {
+    "maxItems": ("at most", "items"),
+    "maxLength": ("at most", "characters"),
+    "maxProperties": ("at most", "fields"),
+    "minItems": ("at least", "items"),
+    "minLength": ("at least", "characters"),
+    "minProperties": ("at least", "fields"),
+}
+_BOUNDS = {
+    "maximum": "at most",
+    "minimum": "at least",
+    "exclusiveMaximum": "less than",
+    "exclusiveMinimum": "more than",
+}
 
 
 def compare_with_schema(
@@ -73,49 +87,30 @@ def place(path: Iterable[Any], under: str = "") -> str:
 
 def _message(error: Any, data: Any, path: Sequence[Any]) -> str:
     """The message for an error, equal for equal faults."""
-    say = _MESSAGES.get(error.kind.name)
-    if say is None:
-        return shorten(one_line(str(error.message)), 200) + "."
+    name, kind = error.kind.name, error.kind
     for key in path:
         data = data[key]
-    return say(error.kind, data)
-
-
-def _type(kind: Any, value: object) -> str:
-    wanted = " or ".join(with_article(one) for one in kind.types)
-    return f"is {with_article(kind_of(value))}, but {wanted} is needed."
+    if name in _COUNTS:
+        more, things = _COUNTS[name]
+        return f"has {len(data)} {things}, {more} {kind.limit} are allowed."
+    if name in _BOUNDS:
+        return f"is {data}, but {_BOUNDS[name]} {kind.limit} is needed."
+    if name == "required":
+        return f"has no {kind.property}."
+    if name == "type":
+        wanted = " or ".join(with_article(one) for one in kind.types)
+        return f"is {with_article(kind_of(data))}, but {wanted} is needed."
+    if name == "enum":
+        return f"is not one of {shorten(', '.join(map(_value, kind.options)), 150)}."
+    if name == "anyOf":
+        return f"is {with_article(kind_of(data))} that fits none of the forms that are allowed."
+    return shorten(one_line(str(error.message)), 200) + "."
 
 
 def _value(value: object) -> str:
     if value is None or isinstance(value, bool):
         return str(value).lower().replace("none", "null")
     return f"“{value}”" if isinstance(value, str) else str(value)
-
-
-def _many(more: str, things: str) -> Callable[[Any, Any], str]:
-    return lambda kind, value: f"has {len(value)} {things}, {more} {kind.limit} are allowed."
-
-
-def _bound(words: str) -> Callable[[Any, Any], str]:
-    return lambda kind, value: f"is {value}, but {words} {kind.limit} is needed."
-
-
-_MESSAGES: Mapping[str, Callable[[Any, Any], str]] = {
-    "required": lambda kind, _: f"has no {kind.property}.",
-    "type": _type,
-    "enum": lambda kind, _: f"is not one of {shorten(', '.join(map(_value, kind.options)), 150)}.",
-    "maxItems": _many("at most", "items"),
-    "maxLength": _many("at most", "characters"),
-    "maxProperties": _many("at most", "fields"),
-    "minItems": _many("at least", "items"),
-    "minLength": _many("at least", "characters"),
-    "minProperties": _many("at least", "fields"),
-    "maximum": _bound("at most"),
-    "minimum": _bound("at least"),
-    "exclusiveMaximum": _bound("less than"),
-    "exclusiveMinimum": _bound("more than"),
-    "anyOf": lambda _, value: f"is {with_article(kind_of(value))} that fits none of the forms that are allowed.",
-}
 
 
 def canonical_json(value: object) -> str:

@@ -50,17 +50,14 @@ _KNOWN = {
     "token budget": "token_budget",
     "related files": "related_files",
 }
-_FIELDS = Fields(
-    {
-        "status": "status",
-        "context usage": "context_usage",
-        "next session": "next",
-        "next": "next",
-        "created": "created",
-        "checkpoint id": "checkpoint_id",
-    },
-    labels=False,
-)
+_FIELDS = {
+    "status": "status",
+    "context usage": "context_usage",
+    "next session": "next",
+    "next": "next",
+    "created": "created",
+    "checkpoint id": "checkpoint_id",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +307,7 @@ def _usage(budget: CheckpointBudget | None) -> tuple[str, str]:
 def lint_full(text: str, size_of: Callable[[str], int | None] | None = None) -> list[Problem]:
     """Everything that is wrong with a full document; `size_of` returns a file's number of lines."""
     sheet = read_sheet(unix_lines(text), _KNOWN, naming=plain_name)
-    values, _, _ = _FIELDS.read(sheet.preamble)
+    values, _, _ = Fields(_FIELDS, labels=False).read(sheet.preamble)
     needed = {
         "Checkpoint ID": values.get("checkpoint_id", "").strip("`"),
         "Status": values.get("status", ""),

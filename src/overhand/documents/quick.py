@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 from overhand.documents.layout import Section, contain_in_section, field_lines, name_of, read_sheet, render_sections
@@ -126,7 +127,9 @@ class Fields:
         return bool((self.strict if has_head else self.loose).fullmatch(row) or self.label(row))
 
 
-_FIELDS = Fields({"session": "session", "status": "status", "next": "next"}, labels=True)
+@cache  # made when first needed: most processes read no quick handoff
+def _fields() -> Fields:
+    return Fields({"session": "session", "status": "status", "next": "next"}, labels=True)
 
 
 def render_quick(quick: Quick) -> str:
@@ -138,7 +141,7 @@ def render_quick(quick: Quick) -> str:
 def quick_text(quick: Quick) -> str:
     """A quick handoff without its heading, for quoting."""
     head = field_lines({"Session": quick.session, "Status": quick.status, "Next": quick.next}).rstrip("\n")
-    parts = [head, _FIELDS.escape(quick.text, bool(head))]
+    parts = [head, _fields().escape(quick.text, bool(head))]
     for label, texts in (("Current State", quick.state), ("Gotchas", quick.gotchas)):
         if texts:
             parts.append(f"**{label}:**\n{list_lines(texts)}")
@@ -164,12 +167,12 @@ def parse_quick(text: str) -> tuple[Quick, list[Problem]]:
 
 def read_quick(body: str) -> Quick:
     """What the text below a quick handoff's heading says."""
-    values, regions, has_head = _FIELDS.read(body)
+    values, regions, has_head = _fields().read(body)
     return Quick(
         values.get("session", ""),
         values.get("status", ""),
         values.get("next", ""),
-        _FIELDS.unescape(regions["text"], has_head),
+        _fields().unescape(regions["text"], has_head),
         texts_of("\n".join(regions["state"])),
         texts_of("\n".join(regions["gotchas"])),
     )

@@ -9,6 +9,7 @@ from overhand.drafts import alerts, guards
 from overhand.drafts.handoff import check, choose_contract, compose
 from overhand.policy import seal_task
 from overhand.record import NewTask, Record
+from overhand.system import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -96,7 +97,9 @@ def build_draft(
     text = brief.text
     if text is None:
         composed = compose(brief, store.root, kind.contract)
-        text = render_handoff(alerts.with_alerts(store.root, config, composed) if brief.alerts else composed)
+        if brief.alerts and is_there(f"{store.root}/{config.alerts}"):
+            composed = alerts.with_alerts(store.root, config, composed)
+        text = render_handoff(composed)
     if edit is not None:
         text = edit(text)
     handoff, problems = check(text, brief, agent, store.root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
+from functools import cache
 from typing import Any
 
 from overhand.plans.model import Failure, Interface, Merge, Node, Plan
@@ -17,11 +18,11 @@ _DEFAULT = Node("", "")
 
 def dump(plan: Plan) -> dict[str, Any]:
     """The plan as JSON can hold it."""
-    found = _given(plan, _PLAN)
-    found["nodes"] = [_given(node, _NODE) for node in plan.nodes.values()]
+    found = _given(plan, Plan)
+    found["nodes"] = [_given(node, Node) for node in plan.nodes.values()]
     if plan.interfaces:
-        found["interfaces"] = [_given(one, _INTERFACE) for one in plan.interfaces]
-    for key, value, kind in (("merge", plan.merge, _MERGE), ("failure", plan.failure, _FAILURE)):
+        found["interfaces"] = [_given(one, Interface) for one in plan.interfaces]
+    for key, value, kind in (("merge", plan.merge, Merge), ("failure", plan.failure, Failure)):
         if some := _given(value, kind):
             found[key] = some
         else:
@@ -36,18 +37,19 @@ def load(record: Mapping[str, Any]) -> Plan:
     if record.get("version") != VERSION:
         raise ValueError(f"the plan's record has version {record.get('version')!r}; this Overhand reads {VERSION}")
     try:
-        nodes = [Node(**_known(one, _NODE)) for one in record["nodes"]]
-        rest = _known(record, _PLAN)
+        nodes = [Node(**_known(one, Node)) for one in record["nodes"]]
+        rest = _known(record, Plan)
         rest["nodes"] = {node.id: node for node in nodes}
-        rest["interfaces"] = tuple(Interface(**_known(one, _INTERFACE)) for one in record.get("interfaces", ()))
-        rest["merge"] = Merge(**_known(record.get("merge", {}), _MERGE))
-        rest["failure"] = Failure(**_known(record.get("failure", {}), _FAILURE))
+        rest["interfaces"] = tuple(Interface(**_known(one, Interface)) for one in record.get("interfaces", ()))
+        rest["merge"] = Merge(**_known(record.get("merge", {}), Merge))
+        rest["failure"] = Failure(**_known(record.get("failure", {}), Failure))
         rest["context"] = tuple((key, value) for key, value in record.get("context", ()))
         return Plan(**rest)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"the plan's record cannot be read: {error}") from None
 
 
+@cache
 def _defaults(kind: type) -> dict[str, Any]:
     """Each field's default; MISSING for one that must be given."""
     return {
@@ -55,13 +57,9 @@ def _defaults(kind: type) -> dict[str, Any]:
     }
 
 
-_PLAN, _NODE, _INTERFACE = _defaults(Plan), _defaults(Node), _defaults(Interface)
-_MERGE, _FAILURE = _defaults(Merge), _defaults(Failure)
-
-
-def _given(value: object, kind: Mapping[str, Any]) -> dict[str, Any]:
+def _given(value: object, kind: type) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, default in kind.items():
+    for name, default in _defaults(kind).items():
         one = getattr(value, name)
         # 0 and False are equal in Python, not in a record.
         if default is MISSING or type(one) is not type(default) or one != default:
@@ -69,12 +67,13 @@ def _given(value: object, kind: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _known(record: Mapping[str, Any], kind: Mapping[str, Any]) -> dict[str, Any]:
+def _known(record: Mapping[str, Any], kind: type) -> dict[str, Any]:
     """The fields of this kind; a list becomes the tuple that it was."""
+    defaults = _defaults(kind)
     return {
-        name: tuple(value) if type(value) is list and type(kind[name]) is tuple else value
+        name: tuple(value) if type(value) is list and type(defaults[name]) is tuple else value
         for name, value in record.items()
-        if name in kind
+        if name in defaults
     }
 
 

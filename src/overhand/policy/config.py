@@ -94,15 +94,18 @@ class Config:
     budget: Budgets = field(default_factory=Budgets)
 
     def kind(self, name: str | None) -> Kind:
-        from overhand.documents import contract_for_kind
-
         timeout, longest, level = KINDS.get(name or "", NO_KIND)
         own = self.kinds.get(name or "none", {})
+        contract = own.get("contract")
+        if name and not contract:
+            from overhand.documents import contract_for_kind
+
+            contract = contract_for_kind(name)
         return Kind(
             timeout=duration(own.get("timeout", timeout)),
             max_timeout=duration(own.get("max_timeout", longest)),
             level=own.get("level", level),
-            contract=own.get("contract") or contract_for_kind(name),
+            contract=contract or None,
         )
 
     def route(self, kind: str) -> Route | None:

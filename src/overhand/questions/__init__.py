@@ -4,9 +4,9 @@ from overhand import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.questions.blocked import QUIET_SECONDS, has_file_question, has_waiting_process, may_park
-    from overhand.questions.blocked import record_blocked, update_blocked
-    from overhand.questions.files import has_unread_files, take_in_files
+    from overhand.questions.blocked import QUIET_SECONDS, has_waiting_process, may_park, record_blocked
+    from overhand.questions.blocked import update_blocked
+    from overhand.questions.files import has_file_question, has_unread_files, take_in_files
     from overhand.questions.record import Asking, answer_question, ask_question, choose_question, cut_text
     from overhand.questions.record import deliver_answer, full_answer, full_question, hand_over_events
     from overhand.questions.record import has_leftovers, keep_text, kept_text, let_leftovers_end, plain_text
@@ -19,8 +19,8 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "blocked": "QUIET_SECONDS has_file_question has_waiting_process may_park record_blocked update_blocked",
-            "files": "has_unread_files take_in_files",
+            "blocked": "QUIET_SECONDS has_waiting_process may_park record_blocked update_blocked",
+            "files": "has_file_question has_unread_files take_in_files",
             "record": "Asking answer_question ask_question choose_question cut_text deliver_answer full_answer "
             "full_question hand_over_events has_leftovers keep_text kept_text let_leftovers_end plain_text "
             "recorded_answer",

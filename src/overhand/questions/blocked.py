@@ -34,12 +34,7 @@ def why_blocked(place: str, task: Task, run: Run, *, quiet: bool, child_waits: b
         return "ask"
     if child_waits and _has_mark(place, _FOR_TASK):
         return "child"
-    return "file" if quiet and has_file_question(task, run) else None
-
-
-def has_file_question(task: Task, run: Run) -> bool:
-    """Whether a question that it asked by writing a file is open: only its silence shows that it waits."""
-    return any(q.via == "file" and q.run == run.id for q in task.open_questions)
+    return "file" if quiet and files.has_file_question(task, run) else None
 
 
 def has_waiting_process(place: str) -> bool:

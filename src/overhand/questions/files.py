@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.record import By, LockedTask, Question, Store, Task
+    from overhand.record import By, LockedTask, Question, Run, Store, Task
 
 SETTLE = 2.0  # seconds for which an unreadable file may still be being written
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -237,3 +237,8 @@ def _tell(locked: LockedTask, ipc: str, name: str, what: str) -> None:
     cause = _cause(ipc, name)
     if cause not in locked.task.causes:
         locked.append(Notice(text=f"ipc/{_shown(name)} {what}"[:1000], cause=cause))
+
+
+def has_file_question(task: Task, run: Run) -> bool:
+    """Whether a question that it asked by writing a file is open: only its silence shows that it waits."""
+    return any(q.via == "file" and q.run == run.id for q in task.open_questions)

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from overhand.runs.checkpoints import checkpoint_json, checkpoint_owner, checkpoint_text, create_checkpoint
     from overhand.runs.checkpoints import find_checkpoint
-    from overhand.runs.checks import clean_environment, end_checks
+    from overhand.runs.checks import end_checks
     from overhand.runs.control import ControlInput, child_of_control, handle_control, has_printed_delegation
     from overhand.runs.control import owes_report, report_to_parent
     from overhand.runs.evidence import Returned, live_steps, preview_return, read_return
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from overhand.runs.prepare import Prepared, archive_last_run, is_unwanted, lay_out_run, read_task_handoff
     from overhand.runs.prepare import run_task_checks, take_baseline
     from overhand.runs.promises import check_promises, contract_in, inputs_in, unverified_promises
-    from overhand.runs.prompt import INPUTS_FILE, RUN_MARKER, inputs_file_of, run_environment
+    from overhand.runs.prompt import INPUTS_FILE, RUN_MARKER, clean_environment, inputs_file_of, run_environment
     from overhand.runs.report import kept_report, report_lines, run_report
     from overhand.runs.result import checks_as_json, write_result
     from overhand.runs.run import adopt, cancel_queued, claim_run, living_members, reject_task, run_created
@@ -35,7 +35,7 @@ else:
         __name__,
         {
             "checkpoints": "checkpoint_json checkpoint_owner checkpoint_text create_checkpoint find_checkpoint",
-            "checks": "clean_environment end_checks",
+            "checks": "end_checks",
             "control": "ControlInput child_of_control handle_control has_printed_delegation owes_report "
             "report_to_parent",
             "evidence": "Returned live_steps preview_return read_return",
@@ -48,7 +48,7 @@ else:
             "prepare": "Prepared archive_last_run is_unwanted lay_out_run read_task_handoff run_task_checks "
             "take_baseline",
             "promises": "check_promises contract_in inputs_in unverified_promises",
-            "prompt": "INPUTS_FILE RUN_MARKER inputs_file_of run_environment",
+            "prompt": "INPUTS_FILE RUN_MARKER clean_environment inputs_file_of run_environment",
             "report": "kept_report report_lines run_report",
             "result": "checks_as_json write_result",
             "run": "adopt cancel_queued claim_run living_members reject_task run_created same_pid_world settle_run "

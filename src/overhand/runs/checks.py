@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from overhand.errors import storage_failed
 from overhand.runs.judge import CheckFact
+from overhand.runs.prompt import clean_environment
 from overhand.system import (
     Probe,
     exit_code,
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from overhand.record import Check
-
-
-def clean_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Without the variables of a run: a check belongs to none."""
-    return {name: value for name, value in env.items() if not name.startswith("OVERHAND_")}
 
 
 def run_all(

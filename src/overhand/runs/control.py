@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.policy import Actor
-    from overhand.record import Store, Task
+    from overhand.record import Run, Store, Task
 
 _PART = 1 << 20
 _PATIENCE = 60.0  # seconds that a delegation may take to be accepted
@@ -106,11 +106,8 @@ def handle_control(actor: Actor, task_id: str, hearing: ControlInput, *, last: b
     return bool(commands)
 
 
-def drain(actor: Actor, task: Task) -> Task:
+def drain(actor: Actor, task: Task, ended: Run) -> Task:
     """Read the whole stream of the run that has ended, before it is judged."""
-    ended = task.runs[-1]
-    if not ended.control:
-        return task
     place = actor.store.run_folder(task.id, ended.id)
     handle_control(actor, task.id, ControlInput(ended.id, f"{place}/stdout", driver=ended.driver), last=True)
     return actor.store.task(task.id)

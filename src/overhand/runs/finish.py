@@ -60,7 +60,7 @@ def finish_run(
     if not ours and unjudged_run(task) is None:
         told(task)
     spending.settle_budget(actor, task)
-    if is_tag_behind(task):
+    if task.item and is_tag_behind(task):
         try:
             return sync_tag(actor.store, actor.by, task_id)
         except Busy:
@@ -73,7 +73,9 @@ def _finish(actor: Actor, task_id: str, patient: bool, told: Callable[[Task], No
     ended = unjudged_run(task)
     if ended is None:
         return task
-    task = control.drain(actor, take_in_files(actor.store, task, actor.by, final=True).task)
+    task = take_in_files(actor.store, task, actor.by, final=True).task
+    if ended.control:
+        task = control.drain(actor, task, ended)
     place = actor.store.run_folder(task_id, ended.id)
     with _only_one(place, patient) as mine:
         task = actor.store.task(task_id)
@@ -99,7 +101,8 @@ def _finish(actor: Actor, task_id: str, patient: bool, told: Callable[[Task], No
         with actor.store.lock(task_id, actor.by) as locked:
             if unjudged_run(locked.task) is not None:
                 following = _after_verdict(actor.store, locked.task, event, ended)
-                following = following or recovery_events(locked.task, event, ended, case.returned.value)
+                if task.item and not following:
+                    following = recovery_events(locked.task, event, ended, case.returned.value)
                 locked.append(event, *following, sync=actor.sync_results)
                 told(locked.task)
             return locked.task

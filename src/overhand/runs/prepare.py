@@ -38,7 +38,8 @@ def prepare(actor: Actor, task: Task) -> Prepared:
     require_seal(task)
     agent = find_agent(actor.store.root, task.agent, actor.config_of(task))
     require_trusted(actor.store.root, agent.trusted_with)
-    handover.write_previous_runs(actor.store, task)
+    if task.runs:
+        handover.write_previous_runs(actor.store, task)
     text, handoff = read_task_handoff(actor.store, task.id)
     take_baseline(actor.store, task, handoff)
     if task.checks and not task.runs:

@@ -8,7 +8,7 @@ from overhand.agents import find_program
 from overhand.policy import say_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from overhand.agents import Agent
     from overhand.record import Amount, Store, Task
@@ -175,3 +175,8 @@ def run_environment(store: Store, task: Task, run_id: str, allowance: Amount | N
     if allowance is not None and allowance.usd:
         env["OVERHAND_BUDGET_USD"] = f"{allowance.usd:.6f}"
     return env
+
+
+def clean_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Without the variables of a run: what is started belongs to another one, or to none."""
+    return {name: value for name, value in env.items() if not name.startswith("OVERHAND_")}

@@ -24,7 +24,7 @@ from overhand.record import (
     new_run_id,
     open_tasks,
 )
-from overhand.runs import checks, prepare, prompt, spending
+from overhand.runs import prepare, prompt, spending
 from overhand.runs.prompt import RUN_MARKER
 from overhand.system import (
     Probe,
@@ -58,7 +58,8 @@ def claim_run(locked: LockedTask, agent: Agent, timeout: float) -> str | None:
 
     The tag of an item is claimed before anything starts; an approval that was withdrawn by changing it counts first.
     """
-    sync_locked_tag(locked)
+    if locked.task.item:
+        sync_locked_tag(locked)
     if not locked.task.queued or locked.task.stop or locked.task.current_run:
         return None
     run_id = new_run_id()
@@ -66,7 +67,9 @@ def claim_run(locked: LockedTask, agent: Agent, timeout: float) -> str | None:
     if waiting := [message.n for message in locked.task.pending_messages]:
         event = event.replace(messages=waiting)  # they are handed over if the run begins, and only then
     locked.append(event)
-    return run_id if claim_tag(locked, run_id) else None
+    if locked.task.item and not claim_tag(locked, run_id):
+        return None
+    return run_id
 
 
 def run_created(run_id: str, agent: str, driver_name: str, timeout: float, *, control: bool = False) -> RunCreated:
@@ -113,7 +116,7 @@ def start_run(actor: Actor, task_id: str) -> bool:
                 launch.argv,
                 cwd=actor.store.root,
                 env={
-                    **checks.clean_environment(actor.env),
+                    **prompt.clean_environment(actor.env),
                     **prompt.run_environment(actor.store, locked.task, run_id, prepared.allowance),
                     **launch.env,
                     **{variable: f"{place}/{name}" for variable, name, _ in launch.files},

@@ -94,7 +94,7 @@ class Loop:
         tasks = self._store.tasks()
         for task in tasks:
             # a crash prevented the report to its parent, or the update of its tag
-            if owes_report(self._store, task) or is_tag_behind(task):
+            if (task.cause and owes_report(self._store, task)) or (task.item and is_tag_behind(task)):
                 self.handle(task.id)
         mend_spending(self._actor(""), tasks)
         for task in open_tasks(tasks):
@@ -190,9 +190,9 @@ class Loop:
             case "rest":
                 self._forget(task_id)
                 self._runs.stir_parent(task)
-                if owes_report(self._store, task):
+                if task.cause and owes_report(self._store, task):
                     self._jobs.run(task_id, partial(report_to_parent, actor, task), self._reported)
-                elif is_tag_behind(task):
+                elif task.item and is_tag_behind(task):
                     self._jobs.run(task_id, partial(sync_tag, self._store, actor.by, task_id))
             case "judge":
                 self._runs.drop(task_id)
@@ -360,7 +360,7 @@ def close(actor: Actor, task_id: str, on_verdict: Callable[[Task], None]) -> tup
     if unjudged_run(task):
         raise Busy(f"Task {task_id} is being judged by another process.")
     changed += stop_children(actor, task)  # its last output may have asked for a person
-    if parent := report_to_parent(actor, task):
+    if task.cause and (parent := report_to_parent(actor, task)):
         changed.append(parent)
     return task, changed
 

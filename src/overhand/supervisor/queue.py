@@ -139,7 +139,7 @@ class Queue:
             return Block(task, why) if why else "wait"
         if task.is_plan:
             return Begin(task)
-        if (at := retry_not_before(task)) > time.time():
+        if task.requeued and (at := retry_not_before(task)) > time.time():
             self.resumes = min(self.resumes, at)
             return "wait"
         if not paused:

@@ -102,7 +102,7 @@ def _settle(session: Session, task: Task) -> Task:
         task = finish_run(actor, task.id)
         if children := stop_children(actor, task):  # its last line may have called for a person
             hand_to_supervisor(session.store, children)
-        if parent := report_to_parent(actor, task):
+        if task.cause and (parent := report_to_parent(actor, task)):
             hand_to_supervisor(session.store, [parent])
     return task
 
