@@ -25,8 +25,7 @@ from overhand.documents import (
     render_full_checkpoint,
 )
 from overhand.documents.checkpoint import lint_full
-from overhand.documents.layout import read_sheet
-from overhand.documents.lists import file_notes
+from overhand.documents.layout import file_notes, read_sheet
 from overhand.words import is_checkpoint_id
 from support import strategies as make
 from support.schemas import schema

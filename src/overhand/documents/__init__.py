@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from overhand.documents.handoff import wanted_contract, with_kind_defaults
     from overhand.documents.ipc import parse_answer, parse_question
     from overhand.documents.jsonc import NotJson, drop_entry, put_entry, read_jsonc
-    from overhand.documents.jsontext import dump_json, finite_float, load_json, refuse_number
-    from overhand.documents.layout import Section, contain_in_section
+    from overhand.documents.layout import FileNote, Section, contain_in_section, looks_like_path
     from overhand.documents.lint import document_kind, lint_document
-    from overhand.documents.lists import FileNote, looks_like_path
     from overhand.documents.markdown import BOM, MarkdownLine, Part, front_matter_end, markdown_headings
     from overhand.documents.markdown import markdown_lines, markdown_sections, task_lines
     from overhand.documents.output import Decision, Output, parse_output, read_status, render_output
@@ -36,7 +34,8 @@ if TYPE_CHECKING:
     from overhand.documents.tags import TAG_STAGES, Tag, is_tag, item_digest, item_weights, kind_of_tag, line_text
     from overhand.documents.tags import patch_adding_tag, patch_swapping_tag, patches_removing_tag, scan_tags
     from overhand.documents.tags import stage_of_tag, tag_comment, tag_row
-    from overhand.documents.text import decode_text, one_line, shorten, unix_lines
+    from overhand.documents.text import decode_text, dump_json, finite_float, load_json, one_line, refuse_number
+    from overhand.documents.text import shorten, unix_lines
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -55,10 +54,8 @@ else:
             "read_deliverable render_handoff wanted_contract with_kind_defaults",
             "ipc": "parse_answer parse_question",
             "jsonc": "NotJson drop_entry put_entry read_jsonc",
-            "jsontext": "dump_json finite_float load_json refuse_number",
-            "layout": "Section contain_in_section",
+            "layout": "FileNote Section contain_in_section looks_like_path",
             "lint": "document_kind lint_document",
-            "lists": "FileNote looks_like_path",
             "markdown": "BOM MarkdownLine Part front_matter_end markdown_headings markdown_lines markdown_sections "
             "task_lines",
             "output": "Decision Output parse_output read_status render_output",
@@ -68,6 +65,6 @@ else:
             "returns": "Return find_return parse_return return_from_output return_to_output",
             "tags": "TAG_STAGES Tag is_tag item_digest item_weights kind_of_tag line_text patch_adding_tag "
             "patch_swapping_tag patches_removing_tag scan_tags stage_of_tag tag_comment tag_row",
-            "text": "decode_text one_line shorten unix_lines",
+            "text": "decode_text dump_json finite_float load_json one_line refuse_number shorten unix_lines",
         },
     )

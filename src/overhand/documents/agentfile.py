@@ -9,10 +9,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from overhand.documents.jsontext import is_texts
 from overhand.documents.markdown import front_matter
 from overhand.documents.problems import Problem, by_line, warning, wrong
-from overhand.documents.text import unix_lines
+from overhand.documents.text import is_texts, unix_lines
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _SURPRISES = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")

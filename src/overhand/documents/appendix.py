@@ -11,8 +11,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from overhand.documents.layout import contain_in_section, heading, name_of
-from overhand.documents.lists import FileNote, bold_pair, file_notes, list_lines, note_lines, pair, texts_of
+from overhand.documents.layout import (
+    FileNote,
+    bold_pair,
+    contain_in_section,
+    file_notes,
+    heading,
+    list_lines,
+    name_of,
+    note_lines,
+    pair,
+    texts_of,
+)
 from overhand.documents.markdown import BOM, Scanner, front_matter_end, markdown_headings, markdown_sections
 from overhand.documents.tags import scan_tags, stage_of_tag
 from overhand.documents.text import decode_text, one_line, unix_lines

@@ -6,21 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from overhand.documents.jsontext import (
-    FILLED,
-    TIMESTAMP,
-    dump_json,
-    is_filled,
-    is_texts,
-    is_timestamp,
-    is_whole,
-    load_object,
-    missing,
-    mistyped,
-    unknown,
-)
-from overhand.documents.layout import contain_in_section, read_sheet, render_document
-from overhand.documents.lists import FileNote, list_lines, note_lines
+from overhand.documents.layout import FileNote, contain_in_section, list_lines, note_lines, read_sheet, render_document
 from overhand.documents.problems import Problem, by_line, has_errors, warning, wrong
 from overhand.documents.quick import (
     DONE,
@@ -35,7 +21,21 @@ from overhand.documents.quick import (
     read_quick,
     upcoming_entry,
 )
-from overhand.documents.text import one_line, unix_lines
+from overhand.documents.text import (
+    FILLED,
+    TIMESTAMP,
+    dump_json,
+    is_filled,
+    is_texts,
+    is_timestamp,
+    is_whole,
+    load_object,
+    missing,
+    mistyped,
+    one_line,
+    unix_lines,
+    unknown,
+)
 from overhand.words import is_checkpoint_id
 
 _TEXTS = ("run_id", "workflow_state", "next_action", "resume_instructions", "commit")

@@ -7,17 +7,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from overhand.documents.layout import Section, Sheet, contain_in_section, heading, name_of, read_sheet, render_sections
-from overhand.documents.lists import (
+from overhand.documents.layout import (
+    Section,
+    Sheet,
     bold_pair,
+    contain_in_section,
     entries,
     entry,
     escaped,
+    heading,
     list_lines,
     looks_like_path,
+    name_of,
     noted_path,
     pair,
     quoted_path,
+    read_sheet,
+    render_sections,
     split_note,
     texts_of,
     unescaped,

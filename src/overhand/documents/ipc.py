@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from overhand.documents.jsontext import (
+from overhand.documents.problems import Problem, has_errors
+from overhand.documents.text import (
     FILLED,
     TIMESTAMP,
     is_filled,
@@ -18,7 +19,6 @@ from overhand.documents.jsontext import (
     mistyped,
     unknown,
 )
-from overhand.documents.problems import Problem, has_errors
 
 
 @dataclass(frozen=True, slots=True)

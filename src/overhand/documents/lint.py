@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable
 
 from overhand.documents import agentfile, alert, checkpoint, context, contracts, handoff, ipc, output, quick, request
-from overhand.documents.jsontext import load_json, load_object
 from overhand.documents.markdown import front_matter
 from overhand.documents.problems import Problem, by_line, has_errors
 from overhand.documents.problems import as_errors as as_strict
 from overhand.documents.returns import parse_return
-from overhand.documents.text import decode_text
+from overhand.documents.text import decode_text, load_json, load_object
 
 _ACCEPTED = (
     "HANDOFF.md, OUTPUT.md, CONTEXT.md, NNN.question, NNN.answer, result.json, a request (KIND_REQUEST_TOPIC.md),"

@@ -5,8 +5,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from overhand.documents.layout import Section, Sheet, contain_in_section, fences, read_sheet, render_document
-from overhand.documents.lists import FileNote, bold_pair, file_notes, list_lines, note_lines, note_table, pair, texts_of
+from overhand.documents.layout import (
+    FileNote,
+    Section,
+    Sheet,
+    bold_pair,
+    contain_in_section,
+    fences,
+    file_notes,
+    list_lines,
+    note_lines,
+    note_table,
+    pair,
+    read_sheet,
+    render_document,
+    texts_of,
+)
 from overhand.documents.markdown import markdown_lines
 from overhand.documents.problems import Problem, by_line, warning, wrong
 from overhand.documents.text import unix_lines
@@ -84,7 +98,7 @@ def _data_text(output: Output) -> str:
 
         if output.contract in CONTRACTS and isinstance(output.data, dict):
             return render_block(ContractBlock(output.contract, output.data))
-    from overhand.documents.jsontext import dump_json
+    from overhand.documents.text import dump_json
 
     return f"```json\n{dump_json(output.data)}\n```"
 
@@ -256,7 +270,7 @@ def _data(sheet: Sheet, problems: list[Problem]) -> object | None:
     if len(blocks) > 1:
         message = f"`## Data` holds {len(blocks)} blocks; the first one counts."
         problems.append(warning("data-several", message, line, "Put everything into one JSON value."))
-    from overhand.documents.jsontext import load_json
+    from overhand.documents.text import load_json
 
     value, error = load_json(blocks[0][1] if blocks else body)
     if error:

@@ -11,8 +11,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
-from overhand.documents.layout import Section, contain_in_section, field_lines, name_of, read_sheet, render_sections
-from overhand.documents.lists import list_lines, texts_of
+from overhand.documents.layout import (
+    Section,
+    contain_in_section,
+    field_lines,
+    list_lines,
+    name_of,
+    read_sheet,
+    render_sections,
+    texts_of,
+)
 from overhand.documents.markdown import markdown_lines, markdown_sections
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.text import unix_lines

@@ -10,8 +10,15 @@ from dataclasses import dataclass
 
 from overhand.documents.appendix import Response, read_responses, tags_in, with_tags
 from overhand.documents.handoff import Deliverable, Handoff, deliverable_lines, read_deliverables
-from overhand.documents.layout import Section, Sheet, contain_in_section, read_sheet, render_sections
-from overhand.documents.lists import list_lines, texts_of
+from overhand.documents.layout import (
+    Section,
+    Sheet,
+    contain_in_section,
+    list_lines,
+    read_sheet,
+    render_sections,
+    texts_of,
+)
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.tags import kind_of_tag as kind_of
 from overhand.documents.text import one_line, shorten, unix_lines

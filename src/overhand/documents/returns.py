@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from overhand.documents.jsontext import is_texts, load_json, missing, mistyped
-from overhand.documents.lists import FileNote
+from overhand.documents.layout import FileNote
 from overhand.documents.output import Decision, Output, read_status
 from overhand.documents.problems import Problem, warning
+from overhand.documents.text import is_texts, load_json, missing, mistyped
 from overhand.words import STATUSES, duration
 
 # The tokens that a search for JSON needs: whole strings (an unclosed one ends with its line, because no
