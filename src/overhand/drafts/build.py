@@ -1,72 +1,30 @@
-"""The one task builder: a brief from any source becomes a task that has passed all guards."""
+"""The one task builder: a brief from any source becomes a task that has passed all guards.
+
+The guards limit depth, cycles, level, time and budget, counted from recorded runs, not from claims.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from overhand.documents import render_handoff
-from overhand.drafts import alerts, guards
-from overhand.drafts.handoff import check, choose_contract, compose
-from overhand.policy import seal_task
-from overhand.record import NewTask, Record
+from overhand.drafts import alerts
+from overhand.drafts.brief import check, choose_contract, compose
+from overhand.errors import BadInput, CycleDetected, LimitExceeded, Refused, StaleRun, TaskNotFound, TooDeep
+from overhand.policy import own_cap, seal_task
+from overhand.record import WORKSPACES, NewTask, Record
 from overhand.system import is_there
+from overhand.words import LEVELS, MAX_DEPTH, is_task_id, option_duration, say_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from overhand.agents import Agent
     from overhand.documents import Handoff, Problem
+    from overhand.drafts.brief import Brief
     from overhand.policy import Caller, Config, Kind
     from overhand.record import Store
-
-
-class Brief(Record, frozen=True):
-    """What a task should be, before anything is checked; defaults come from its kind or the project."""
-
-    title: str = ""
-    agent: str | None = None
-    kind: str | None = None
-
-    # the HANDOFF: from options, from the file that `handoff` names, or whole; or `text`, as it is in a folder already
-    context: Sequence[str] = ()
-    file: Sequence[str] = ()
-    constraint: Sequence[str] = ()
-    deliverable: Sequence[str] = ()
-    returns: Sequence[str] = ()
-    step: Sequence[str] = ()
-    handoff: str | Handoff | None = None
-    text: str | None = None
-    alerts: bool = True  # add those in force to the context
-    name: str = ""  # begins the message of a refusal
-    fix: str = ""  # how to correct a HANDOFF with errors, if not by the options of `delegate`
-
-    # limits
-    limits: Kind | None = None  # instead of its kind's
-    level: str | None = None
-    writes: bool = False  # even if its kind only reads
-    timeout: str | float | None = None  # as an option, or in seconds
-    at_most: float | None = None  # seconds, whatever its kind allows
-    budget: str | None = None
-    contract: str | None = None
-    checks: Sequence[Mapping[str, str]] | None = None
-    strict: bool = False
-
-    # the rest of what is recorded
-    priority: str | None = "P2"
-    after: str | None = None
-    model: str | None = None
-    session: str | None = None
-    settings: Mapping[str, Any] = {}
-    cause: str | None = None  # the CONTROL line it comes from
-    item: Mapping[str, Any] | None = None
-    node: str | None = None
-    plan: int | None = None
-    files: Mapping[str, bytes] = {}  # copied into its folder
-
-    # how it is started
-    edit: bool = False
-    no_start: bool = False
-    wait: bool = False
 
 
 class Draft(Record, frozen=True):
@@ -92,7 +50,7 @@ def build_draft(
     """
     if agent is None:
         return _outside(brief, caller, store)
-    depth, path = guards.check_delegation(caller, agent)
+    depth, path = check_delegation(caller, agent)
     kind = brief.limits or config.kind(brief.kind)
     text = brief.text
     if text is None:
@@ -106,7 +64,7 @@ def build_draft(
     contract, files = choose_contract(brief, handoff, store.root, kind.contract)
     wanted = brief.level or ("work" if kind.level == "read" and brief.writes else kind.level)
     promised = [one.path for one in handoff.deliverables if one.path]
-    level, note = guards.level_for(wanted, caller, agent, promised)
+    level, note = level_for(wanted, caller, agent, promised)
     config_checks = [{"name": name, "command": command} for name, command in config.checks]
     created = {
         "title": handoff.title,
@@ -117,14 +75,14 @@ def build_draft(
         "plan": brief.plan,
         "depth": depth,
         "path": path,
-        "timeout": guards.time_for(brief.timeout, kind, brief.kind, caller.left if brief.wait else brief.at_most),
+        "timeout": time_for(brief.timeout, kind, brief.kind, caller.left if brief.wait else brief.at_most),
         "level": level,
         "contract": contract,
         "checks": list(config_checks if brief.checks is None else brief.checks),
         "after": store.resolve(brief.after) if brief.after else None,
         "settings": _settings(brief, agent),
         "model": brief.model,
-        "budget": guards.budget_for(brief.budget, store, config, caller.task),
+        "budget": budget_for(brief.budget, store, config, caller.task),
         "strict": brief.strict,
         "cause": brief.cause,
         "item": brief.item,
@@ -162,3 +120,83 @@ def _settings(brief: Brief, agent: Agent) -> dict[str, Any]:
         **({"session": brief.session} if brief.session else {}),
         **({} if agent.can_delegate else {"can_delegate": False}),
     }
+
+
+def check_delegation(caller: Caller, agent: Agent) -> tuple[int, list[str]]:
+    """Depth and path of a new task, or a refusal that shows the path."""
+    shown = " → ".join((*caller.path, agent.name))
+    if not caller.is_person:
+        if not caller.live:
+            raise StaleRun(f"Run {caller.run} has ended; it cannot delegate any more.", "Start again from a shell.")
+        if caller.depth >= MAX_DEPTH:
+            raise TooDeep(
+                f"Too deep: {shown}. A run at depth {caller.depth} may not delegate (the limit is {MAX_DEPTH}).",
+                "Do this part in the run itself, and say in OUTPUT.md what is left.",
+                path=[*caller.path, agent.name],
+            )
+        if not caller.can_delegate:
+            raise Refused(
+                f"Agent {caller.path[-1]} may not delegate (can_delegate: false).", "Do it in the run itself."
+            )
+    if agent.name in caller.path[1:] and not agent.reentrant:
+        raise CycleDetected(
+            f"A cycle: {shown}. {agent.name} is already at work above.",
+            "Delegate to another agent, or set reentrant: true in its file.",
+            path=[*caller.path, agent.name],
+        )
+    return caller.depth + 1, [*caller.path, agent.name]
+
+
+def level_for(wanted: str, caller: Caller, agent: Agent, promised: list[str]) -> tuple[str, str]:
+    """What a task's runs may do, never more than its agent and the caller may; and why it is less than wanted."""
+    order = list(LEVELS)
+    held = min(caller.level, agent.level, key=order.index)
+    if order.index(wanted) <= order.index(held):
+        return wanted, ""
+    whose = f"agent {agent.name}" if agent.level == held else f"run {caller.run}, which delegates it"
+    if held == "read" and (promised or agent.level == held):
+        what = f"is to write {', '.join(promised)}" if promised else f"is of level {wanted}"
+        raise Refused(
+            f"This task {what}, and {whose} may only read.",
+            "Delegate it to an agent that may write, or ask for an answer instead: --read-only"
+            if agent.level == held
+            else "Ask for an answer instead of a file: --read-only",
+        )
+    return held, f"It may {held}, no more: so it is for {whose}."
+
+
+def time_for(asked: str | float | None, kind: Kind, name: str | None, at_most: float | None) -> float:
+    """Seconds a run may take; `asked` is an option's text, or seconds."""
+    seconds = kind.timeout
+    if asked is not None:
+        seconds = option_duration("--timeout", asked) if isinstance(asked, str) else asked
+        if isinstance(asked, str) and seconds <= 0:
+            raise BadInput("--timeout must be more than nothing.", "Write it as 30s, 5m or 2h.")
+        if seconds > kind.max_timeout:
+            setting = f"kinds.{name or 'none'}.max_timeout"
+            longest = f"the longest time for {name or 'this kind of task'}, {say_duration(kind.max_timeout)}"
+            what = f"--timeout {asked}" if isinstance(asked, str) else f"Its timeout of {say_duration(seconds)}"
+            raise LimitExceeded(
+                f"{what} is above {longest}.", f"Ask for less, or raise {setting} in .overhand/config.toml"
+            )
+    return seconds if at_most is None else min(seconds, at_most)
+
+
+def budget_for(asked: str | None, store: Store, config: Config, parent: str | None) -> str | None:
+    """The budget that was asked for; else the project's budget of a task, unless a task above has one."""
+    text = config.budget.task if asked is None else asked
+    while text and asked is None and parent is not None:
+        try:
+            above = store.task(parent)
+        except TaskNotFound:
+            break  # its folder was removed, and its budget with it
+        if own_cap(above).is_cap:
+            return None
+        parent = above.parent.task if above.parent else None
+    return text or None
+
+
+def workspace_of(path: str) -> str | None:
+    """The task id, if this path is a folder directly in `.agent-workspaces`."""
+    above, name = os.path.split(os.path.realpath(path))
+    return name if os.path.basename(above) == WORKSPACES and is_task_id(name) else None
