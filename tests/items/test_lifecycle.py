@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overhand.documents import TAG_STAGES
-from overhand.items import DISMISSED, is_tag_behind, stages, sync, wanted_stage
+from overhand.items import DISMISSED, approve, is_tag_behind, sync, wanted_stage
 from overhand.record import fold
 from overhand.words import STATUSES
 
@@ -29,18 +29,18 @@ STEPS = [*product(("person", "run", "overhand"), TAG_STAGES, (*TAG_STAGES, "dism
 
 @pytest.mark.parametrize(("who", "now", "to"), STEPS, ids="-".join)
 def test_every_step(who: str, now: str, to: str) -> None:
-    assert stages.allows(who, now, to) == ((who, now, to) in ALLOWED)
-    assert stages.allows(who, now, to, live=True) == (
+    assert approve.allows(who, now, to) == ((who, now, to) in ALLOWED)
+    assert approve.allows(who, now, to, live=True) == (
         (who, now, to) in ALLOWED and not (who == "person" and now == "claimed")
     )
-    message, hint = stages.refusal(who, now, to, "x.md#fix")
+    message, hint = approve.refusal(who, now, to, "x.md#fix")
     assert message.startswith("x.md#fix cannot be ")
     assert "overhand item " in hint
     assert "None" not in message + hint
 
 
 def test_a_refusal_names_who_holds_it() -> None:
-    message, hint = stages.refusal("person", "claimed", "needs", "x.md#fix", "task 7")
+    message, hint = approve.refusal("person", "claimed", "needs", "x.md#fix", "task 7")
     assert "held by task 7" in message
     assert hint == "Stop it first: overhand stop 7"
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from overhand.agents.programs import program_versions, session_command
     from overhand.agents.quota import QuotaPause, all_pauses, describe_pause, driver_of_task, find_stand_in
     from overhand.agents.quota import hand_to_stand_in, limit_met, pause_of, stand_in_problem
-    from overhand.agents.sessions import last_activity, native_session, read_end, session_to_resume, stream_summary
     from overhand.agents.stream import STREAM_ENDS, StreamEvent, StreamSummary, brief_tool_use, json_lines
+    from overhand.agents.stream import last_activity, native_session, read_end, session_to_resume, stream_summary
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -30,7 +30,7 @@ else:
             "session_command",
             "quota": "QuotaPause all_pauses describe_pause driver_of_task find_stand_in hand_to_stand_in limit_met "
             "pause_of stand_in_problem",
-            "sessions": "last_activity native_session read_end session_to_resume stream_summary",
-            "stream": "STREAM_ENDS StreamEvent StreamSummary brief_tool_use json_lines",
+            "stream": "STREAM_ENDS StreamEvent StreamSummary brief_tool_use json_lines last_activity native_session "
+            "read_end session_to_resume stream_summary",
         },
     )

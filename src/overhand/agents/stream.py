@@ -1,20 +1,27 @@
-"""The JSON lines of real agents in one vocabulary; each driver translates its own.
+"""The JSON lines of real agents in one vocabulary, what they say of a run, and the native session to continue.
 
-Drivers are event streams: `session` (its native id), `said` (its own text), `did` (a tool it used), `used` (tokens and
-money of this run so far), `limited` (its account's limit, and when that ends), `denied` (a request that was not
-allowed), `noted` (a note for a person who watches), `ended` (how its last turn ended), `turned` (a turn ended,
-successfully unless another event says otherwise).
+Each driver translates its own lines into events: `session` (its native id), `said` (its own text), `did` (a tool it
+used), `used` (tokens and money of this run so far), `limited` (its account's limit, and when that ends), `denied` (a
+request that was not allowed), `noted` (a note for a person who watches), `ended` (how its last turn ended), `turned` (a
+turn ended, successfully unless another event says otherwise).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from overhand.agents.driver import find_driver, translator
+from overhand.system import mask_secrets, read_file
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from overhand.agents.driver import Agent
+    from overhand.record import Run, Store, Task
 
 STREAM_ENDS = {
     "clean": "its last turn ended as it should",
@@ -27,6 +34,8 @@ STREAM_ENDS = {
     "aborted": "it was interrupted",
     "none": "it ended without saying how",
 }
+_MOST = 512 * 1024 * 1024
+_FEW = 64 * 1024  # bytes to search for an error message
 
 
 class StreamEvent(NamedTuple):
@@ -160,3 +169,85 @@ def failure(status: int | None, text: str) -> str:
     if status in (401, 403) or any(word in low for word in _STRANGERS):
         return "auth"
     return "api-error"
+
+
+def stream_summary(place: str, driver: str) -> StreamSummary | None:
+    """The summary of a run's stream; None for a driver without one."""
+    translate = translator(driver)
+    if translate is None:
+        return None
+    raw = read_file(f"{place}/stdout", limit=_MOST)
+    if raw is None:
+        return None  # it was an interactive session
+    found = hear(raw, translate)
+    if found.end == "none" and not found.why:
+        _explain(found, raw, place)
+    return found
+
+
+def _explain(found: StreamSummary, raw: bytes, place: str) -> None:
+    """Add what a program that aborted printed outside its stream."""
+    printed = raw if len(raw) <= _FEW else raw[-_FEW:].partition(b"\n")[2]
+    found.why = mask_secrets(complaint(read_file(f"{place}/stderr", limit=_FEW) or b"") or complaint(printed))
+    if found.why and failure(None, found.why) == "auth":
+        found.end = "auth"
+    elif "max session turns" in found.why.lower():  # Qwen Code and Gemini CLI
+        found.end = "max-turns"
+
+
+def last_activity(place: str, driver: str, *folders: str) -> str:
+    """What a coding agent said or did last, in one line; empty without a stream or output."""
+    translate = translator(driver)
+    raw, start = read_end(f"{place}/stdout", _FEW) if translate else (b"", 0)
+    raw = raw.partition(b"\n")[2] if start else raw  # complete lines only
+    last = StreamSummary()
+    latest = ""
+    for event in (event for found in json_lines(raw) for event in translate(found)) if translate else ():
+        last.take(event)
+        if event.kind == "said":
+            latest = next((line.strip() for line in reversed(last.last_words.splitlines()) if line.strip()), latest)
+        elif event.kind == "did":
+            latest = f"{event.text} {brief_tool_use(event.data, place, *folders)}".strip()
+        elif event.kind == "noted":
+            latest = event.text
+    return mask_secrets(latest)
+
+
+def read_end(path: str, size: int) -> tuple[bytes, int]:
+    """The end of a growing file, and where that starts; nothing where there is none, or a pipe in its place."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b"", 0
+    try:
+        start = max(0, os.fstat(fd).st_size - size)
+        return os.pread(fd, size, start), start
+    except OSError:
+        return b"", 0
+    finally:
+        os.close(fd)
+
+
+def native_session(store: Store, task: Task, run: Run) -> str:
+    """A run's session: the one its stream names, else the one we gave it."""
+    place = store.run_folder(task.id, run.id)
+    summary = stream_summary(place, run.driver)
+    if summary is None:
+        return ""
+    if summary.session:
+        return summary.session
+    named = find_driver(run.driver).own_session(run.id, summary)
+    return named and str(json.loads(read_file(f"{place}/spec.json") or b"{}").get("session") or named)
+
+
+def session_to_resume(store: Store, task: Task, agent: Agent) -> str:
+    """The session of the newest run by the same kind of agent, else the one that the task was begun with."""
+    if not agent.real:
+        return ""
+    for run in reversed(task.runs[:-1]):
+        if run.driver != agent.driver:
+            return ""
+        if found := native_session(store, task, run):
+            return found
+    driver, _, adopted = str(task.settings.get("session", "")).partition(":")
+    return adopted if driver == agent.driver else ""

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from overhand.items.item import ItemPlace, PastItems, all_items, items_in_file, items_in_order, original_place
     from overhand.items.item import record_of_item, resolve_item
     from overhand.items.promote import create_file, free_names
-    from overhand.items.recovery import recovery_events, retry_not_before, why_it_waits
-    from overhand.items.sync import DISMISSED, claim_tag, is_tag_behind, sync_locked_tag, sync_tag, tag_removal
-    from overhand.items.sync import wanted_stage
+    from overhand.items.sync import DISMISSED, claim_tag, is_tag_behind, recovery_events, retry_not_before
+    from overhand.items.sync import sync_locked_tag, sync_tag, tag_removal, wanted_stage, why_it_waits
     from overhand.items.typed import handle_changed_file
     from overhand.items.unrecorded import remember_tags, tags_known_at, unrecorded_tags
 else:
@@ -28,8 +27,8 @@ else:
             "item": "ItemPlace PastItems all_items items_in_file items_in_order original_place record_of_item "
             "resolve_item",
             "promote": "create_file free_names",
-            "recovery": "recovery_events retry_not_before why_it_waits",
-            "sync": "DISMISSED claim_tag is_tag_behind sync_locked_tag sync_tag tag_removal wanted_stage",
+            "sync": "DISMISSED claim_tag is_tag_behind recovery_events retry_not_before sync_locked_tag sync_tag "
+            "tag_removal wanted_stage why_it_waits",
             "typed": "handle_changed_file",
             "unrecorded": "remember_tags tags_known_at unrecorded_tags",
         },

@@ -1,4 +1,4 @@
-"""Approval: which callers may give it, what the task is made of, and that exactly one per item succeeds."""
+"""Approval: which callers may move an item, what the task is made of, and that exactly one per item succeeds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from overhand.documents import (
 from overhand.drafts import Brief, Draft, build_draft
 from overhand.errors import Busy, NotAllowed, Refused
 from overhand.items import item as places
-from overhand.items import stages, sync, unrecorded
+from overhand.items import sync, unrecorded
 from overhand.policy import Caller, agent_of_route, check_route_mode, require_trusted, route_of
 from overhand.record import ABSENT, Accepted, ChildRefused, Notice, StageSet
 from overhand.system import Lock, read_file
@@ -33,6 +33,31 @@ if TYPE_CHECKING:
     from overhand.record import By, Event, Store, Task
 
 LINE = 700  # characters of an item's line that the record keeps
+MOVES: dict[str, dict[str, tuple[str, ...]]] = {
+    "person": {
+        "needs": ("delegated", "next", "done", "dismissed"),
+        "delegated": ("needs",),
+        "next": ("needs",),
+        "claimed": ("delegated", "needs", "done"),  # when no run is live
+        "done": ("needs",),
+    },
+    "run": {"delegated": ("claimed",), "next": ("claimed",)},
+    "overhand": {"claimed": ("done", "delegated", "next", "needs")},
+}
+_MEANING = {
+    "needs": "nobody has approved it",
+    "delegated": "it is approved and waits to be started",
+    "next": "it is approved for the next run that somebody asks for",
+    "claimed": "somebody works on it",
+    "done": "it is done",
+}
+_NEXT = {
+    "needs": "Approve it first: overhand item approve {item}",
+    "delegated": "Take the approval back first: overhand item needs {item}",
+    "next": "Take the approval back first: overhand item needs {item}",
+    "claimed": "Wait for it, or put it back: overhand item needs {item}",
+    "done": "To have it done again: overhand item approve --again {item}",
+}
 
 
 def require_approver(store: Store, who: Caller, what: str, *, terminal: bool, allowed: bool) -> str:
@@ -62,8 +87,8 @@ def may_move(store: Store, place: ItemPlace, to: str) -> Task | None:
         hint = "To make it an item of its own, take the comment with the id away."
         raise Refused(f"{place.name} is a copy of {at}: it carries the id of the same task.", hint)
     live = task is not None and task.current_run is not None
-    if not stages.allows("person", place.stage, to, live=live):
-        raise Refused(*stages.refusal("person", place.stage, to, place.name, item_holder(task)))
+    if not allows("person", place.stage, to, live=live):
+        raise Refused(*refusal("person", place.stage, to, place.name, item_holder(task)))
     return task
 
 
@@ -124,12 +149,12 @@ def claim_item_outside(store: Store, place: ItemPlace, by: By) -> Task:
     """Claim an approved item for work outside Overhand; the lock of its task decides between two claims."""
     task = places.record_of_item(store, place)
     if task is None:
-        raise Refused(*stages.refusal("run", place.stage if place.stage != "next" else "needs", "claimed", place.name))
+        raise Refused(*refusal("run", place.stage if place.stage != "next" else "needs", "claimed", place.name))
     with store.lock(task.id, by) as locked:
         sync.sync_locked_tag(locked)
         now = sync.wanted_stage(locked.task)
-        if not stages.allows("run", now, "claimed") or locked.task.runs:
-            raise Refused(*stages.refusal("run", now, "claimed", place.name, item_holder(locked.task)))
+        if not allows("run", now, "claimed") or locked.task.runs:
+            raise Refused(*refusal("run", now, "claimed", place.name, item_holder(locked.task)))
         locked.append(StageSet(stage="claimed", how="outside"), sync=True)
         sync.sync_locked_tag(locked)
         return locked.task
@@ -142,7 +167,7 @@ def queue_item(store: Store, task_id: str, place: ItemPlace, by: By) -> None:
         task = locked.task
         now = sync.wanted_stage(task)
         if now not in ("next", "delegated") or task.queued:
-            raise Refused(*stages.refusal("run", now, "claimed", place.name, item_holder(task)))
+            raise Refused(*refusal("run", now, "claimed", place.name, item_holder(task)))
         before = {"run": task.runs[-1].id} if task.runs else ABSENT
         locked.append(Accepted(resume=before), sync=True)
 
@@ -270,3 +295,20 @@ def reconcile_items(store: Store, by: By, states: Iterable[Task] | None = None) 
             except Busy:
                 finished.append(task)  # another process is writing the file or the record
     return finished
+
+
+def allows(who: str, now: str, to: str, *, live: bool = False) -> bool:
+    """Whether `who` (person, run, overhand) may make this step; only Overhand takes an item from a live run."""
+    if live and who == "person" and now == "claimed":
+        return False
+    return to in MOVES.get(who, {}).get(now, ())
+
+
+def refusal(who: str, now: str, to: str, item: str, holder: str = "") -> tuple[str, str]:
+    """Why not, and what to type instead; `holder` works on it."""
+    why = f"held by {holder}" if holder else _MEANING.get(now, "it has no tag of a known stage")
+    task = holder.removeprefix("task ")
+    hint = f"Stop it first: overhand stop {task}" if task != holder else _NEXT.get(now, "")
+    able = "Only a person can do that." if who == "run" and to in MOVES["person"].get(now, ()) else ""
+    verb = {"delegated": "approved", "next": "approved", "dismissed": "dismissed", "needs": "put back"}.get(to, to)
+    return f"{item} cannot be {verb} now: {why}.{' ' + able if able else ''}", hint.format(item=item)

@@ -13,14 +13,14 @@ from overhand.errors import NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from re import Pattern
 
     from overhand.documents import Tag
+    from overhand.record import Store
 
     Hit = tuple[str, bytes, list[Tag]]  # the path as shown, the file's bytes, and the tags in it
     Warn = Callable[[str], None]
-    from re import Pattern
-
     Rule = tuple[Pattern[str], bool]  # what it matches, and whether that is left out or taken back (`!`)
 
 _OURS = ".agent-workspaces"
@@ -314,3 +314,33 @@ def _printed(words: tuple[str, ...]) -> tuple[bytes, int]:
     with open(out, "rb") as pipe:
         told = pipe.read()
     return told, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+# where a tag has gone
+
+
+def whereabouts(store: Store, task_id: str) -> Iterator[str]:
+    """Files of the project in which this id stands behind a tag, in the order of their paths."""
+    from overhand.documents import scan_tags
+    from overhand.system import read_file
+
+    needle = f"overhand:{task_id}"
+    for path in documents(store.root, holding(store.root, needle)):
+        raw = read_file(f"{store.root}/{path}") or b""
+        if needle.encode() in raw and any(tag.task == task_id for tag in scan_tags(raw)):
+            yield path
+
+
+def documents(root: str, paths: Iterable[str]) -> list[str]:
+    """Of these files those that may hold items, relative to the project, in order."""
+    known: dict[str, bool] = {"": False}
+    return sorted(p for path in paths if not is_elsewhere(root, p := path.removeprefix(f"{root}/"), known))
+
+
+def is_elsewhere(root: str, path: str, known: dict[str, bool] | None = None) -> bool:
+    """Whether a file belongs to a worktree or another repository below the project: those are not watched."""
+    known = {"": False} if known is None else known
+    folder = os.path.dirname(path)
+    if folder not in known:
+        known[folder] = os.path.lexists(f"{root}/{folder}/.git") or is_elsewhere(root, folder, known)
+    return known[folder]

@@ -123,7 +123,7 @@ def all_items(
     kept = set(find.holding(root, *(f"#{stage}-" for stage in wanted), warn=told.setdefault))
     for text in told:
         warn(text)
-    for path in sync.documents(root, kept):
+    for path in find.documents(root, kept):
         if os.path.getsize(f"{root}/{path}") > MAX_DOCUMENT:
             warn(f"{path} has more than {MAX_DOCUMENT >> 20} MB; its items are not looked for.")
         yield from (place for place in items_in_file(root, path) if place.stage in wanted)
@@ -172,7 +172,7 @@ def inside(root: str, path: str) -> str:
     if not real.startswith(root + os.sep):
         raise BadInput(f"{path} is not in this project.", f"Items are looked for below {root}.")
     relative = real[len(root) + 1 :]
-    if relative.split(os.sep)[0] in (".agent-workspaces", ".git") or sync.is_elsewhere(root, relative):
+    if relative.split(os.sep)[0] in (".agent-workspaces", ".git") or find.is_elsewhere(root, relative):
         raise Refused(f"{relative} holds no items: it is not watched.", "See them all: overhand item list")
     if not os.path.isfile(real):
         raise NotFound(f"There is no file {relative}.", "See what there is: overhand item list")

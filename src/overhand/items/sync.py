@@ -1,7 +1,8 @@
 """The tag shows what the record says: one function brings the tag of a task's item in line with the task's log.
 
 Approval makes the task, and its id stands in the tag's span. From then on each step is an event first, then one edit of
-the file, then a note that the edit was made. After a crash in between, the next call of `show` finishes it.
+the file, then a note that the edit was made. After a crash in between, the next call of `show` finishes it. An item
+whose run did not complete is queued again a few times, or waits for a person.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from overhand.documents import (
     stage_of_tag,
 )
 from overhand.errors import Busy, NotFound, OverhandError, Refused
-from overhand.items import find, promote
+from overhand.items import promote
+from overhand.items.find import whereabouts
 from overhand.items.promote import item_of
-from overhand.record import ABSENT, Accepted, Judged, Notice, RunNeverBegan, StageSet, TagWritten
+from overhand.record import ABSENT, Accepted, Judged, Notice, Requeued, RunNeverBegan, StageSet, TagWritten
 from overhand.system import edit_file, epoch_of, merge_patches, now_stamp, read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from overhand.documents import Tag
-    from overhand.record import By, Event, LockedTask, ShownTag, Store, Task
+    from overhand.documents import Return, Tag
+    from overhand.record import By, Event, LockedTask, Run, ShownTag, Store, Task
     from overhand.system import Patch
     from overhand.words import Status
 
@@ -39,6 +41,9 @@ _REPAIRS = 5  # an hour: an editor that keeps writing its old text is not fought
 _HOUR = 3600.0
 DISMISSED = "dismissed"  # the stage of an item whose tag is taken away
 _RANK = {"needs": 0, "done": 0, "claimed": 0, "next": 1, "delegated": 2}  # how much a tag allows
+ATTEMPTS = 3
+BACKOFF = (5.0, 60.0)  # seconds before the second and the third attempt
+_DIED = ("lost", "killed")  # not ended by Overhand, nor by itself
 
 
 def wanted_stage(task: Task) -> str:
@@ -345,33 +350,6 @@ def _say(locked: LockedTask, text: str) -> None:
         locked.append(Notice(text=text[:1000]))
 
 
-# where a tag has gone
-
-
-def whereabouts(store: Store, task_id: str) -> Iterator[str]:
-    """Files of the project in which this id stands behind a tag, in the order of their paths."""
-    needle = f"overhand:{task_id}"
-    for path in documents(store.root, find.holding(store.root, needle)):
-        raw = read_file(f"{store.root}/{path}") or b""
-        if needle.encode() in raw and any(tag.task == task_id for tag in scan_tags(raw)):
-            yield path
-
-
-def documents(root: str, paths: Iterable[str]) -> list[str]:
-    """Of these files those that may hold items, relative to the project, in order."""
-    known: dict[str, bool] = {"": False}
-    return sorted(p for path in paths if not is_elsewhere(root, p := path.removeprefix(f"{root}/"), known))
-
-
-def is_elsewhere(root: str, path: str, known: dict[str, bool] | None = None) -> bool:
-    """Whether a file belongs to a worktree or another repository below the project: those are not watched."""
-    known = {"": False} if known is None else known
-    folder = os.path.dirname(path)
-    if folder not in known:
-        known[folder] = os.path.lexists(f"{root}/{folder}/.git") or is_elsewhere(root, folder, known)
-    return known[folder]
-
-
 _VERIFIED = {"all": "VERIFIED", "some": "partly verified", "none": "UNVERIFIED"}
 
 
@@ -418,3 +396,51 @@ def _result(store: Store, task: Task, path: str) -> tuple[list[FileNote], str]:
     target = f"{folder}/OUTPUT.md"
     link = os.path.relpath(target, os.path.dirname(f"{store.root}/{path}")) if os.path.exists(target) else ""
     return files, link
+
+
+def recovery_events(task: Task, judged: Judged, ended: Run, returned: Return | None) -> list[Event]:
+    """What to record with the verdict: the next attempt, or why there is none."""
+    item, status = task.item, judged.status
+    if item is None or item.how == "outside" or status in ("completed", "cancelled"):
+        return []
+    why = _reason(status, ended, returned)
+    if not why:
+        return [_notice(task, f"judged {status} ({ended.cause}), which another attempt would not mend")]
+    if ended.leftovers:
+        return [_notice(task, f"{why}, and processes of its run are left: {', '.join(map(str, ended.leftovers))}")]
+    if task.requeued + 1 >= ATTEMPTS:
+        return [_notice(task, f"{why}; that was attempt {ATTEMPTS} of {ATTEMPTS}")]
+    if item.stage != "delegated":  # a person asked for this run, and may ask again
+        return [StageSet(stage=item.stage, how="recovery"), _notice(task, why, item.stage)]
+    return [Requeued(run=ended.id, why=why, resume={"run": ended.id, "why": why})]
+
+
+def _reason(status: str, ended: Run, returned: Return | None) -> str:
+    """Why another attempt makes sense, if it does."""
+    if status not in ("failed", "partial"):
+        return ""
+    if ended.cause in _DIED:
+        return "its process was lost" if ended.cause == "lost" else "its process was killed"
+    if ended.cause == "timeout":
+        return "its time was over" if status == "partial" else ""
+    told = returned.errors if returned is not None else ()
+    return "it says that this may pass" if told and all(one.recoverable for one in told) else ""
+
+
+def _notice(task: Task, why: str, stage: str = "needs") -> Notice:
+    return Notice(text=f"Its item is at #{stage}-{task.kind} again: {why}.")
+
+
+def retry_not_before(task: Task) -> float:
+    """When the next attempt may start, in seconds since 1970; a restart does not shorten it."""
+    if not task.requeued or not task.queued_at:
+        return 0.0
+    return epoch_of(task.queued_at) + BACKOFF[min(task.requeued, len(BACKOFF)) - 1]
+
+
+def why_it_waits(task: Task) -> str:
+    at = retry_not_before(task)
+    stamp = now_stamp()[:11] + "00:00:00Z"
+    hours = int(at - epoch_of(stamp)) % 86400
+    when = f"{hours // 3600:02}:{hours // 60 % 60:02}:{hours % 60:02} UTC"
+    return f"attempt {task.requeued + 1} of {ATTEMPTS}, not before {when}"

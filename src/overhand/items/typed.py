@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from overhand.drafts import Brief, build_draft
 from overhand.errors import Busy, OverhandError
-from overhand.items import approve, sync, unrecorded
+from overhand.items import approve, find, sync, unrecorded
 from overhand.items import item as places
 from overhand.policy import Caller, user_name
 from overhand.record import Item, Notice, TagHeldBack
@@ -37,7 +37,7 @@ def handle_changed_file(
     """
     touched: list[str] = []
     past = past or places.PastItems(store)
-    if sync.is_elsewhere(store.root, path):
+    if find.is_elsewhere(store.root, path):
         return touched
     is_unfinished = is_being_written(f"{store.root}/{path}")
     there = places.items_in_file(store.root, path)

@@ -11,17 +11,16 @@ if TYPE_CHECKING:
     from overhand.runs.control import owes_report, report_to_parent
     from overhand.runs.evidence import Returned, live_steps, preview_return, read_return
     from overhand.runs.finish import can_be_mended, checks_after, finish_run, gather_evidence, unjudged_run
-    from overhand.runs.handover import is_resumable, tail_of_file, write_previous_runs
+    from overhand.runs.handover import is_resumable, message_event, shown_messages, tail_of_file, whole_message
+    from overhand.runs.handover import write_previous_runs
     from overhand.runs.judge import Evidence, Fact, Verdict, judge_run, verification
     from overhand.runs.limits import NOTE_EVERY, Counted, count_usage, in_process_meter
-    from overhand.runs.messages import message_event, shown_messages, whole_message
     from overhand.runs.phases import ESCALATED, PHASE_ORDER, IllegalMove, PhaseMove, move_phase, next_phases
     from overhand.runs.prepare import Prepared, archive_last_run, is_unwanted, lay_out_run, read_task_handoff
     from overhand.runs.prepare import run_task_checks, take_baseline
     from overhand.runs.promises import check_promises, contract_in, inputs_in, unverified_promises
     from overhand.runs.prompt import INPUTS_FILE, RUN_MARKER, clean_environment, inputs_file_of, run_environment
-    from overhand.runs.report import kept_report, report_lines, run_report
-    from overhand.runs.result import checks_as_json, write_result
+    from overhand.runs.result import checks_as_json, kept_report, report_lines, run_report, write_result
     from overhand.runs.run import adopt, cancel_queued, claim_run, living_members, reject_task, run_created
     from overhand.runs.run import same_pid_world, settle_run, start_run, stop_children, stop_run
     from overhand.runs.spending import USAGE_FILE, capped_above, final_usage, mend_spending, reported_usage
@@ -40,17 +39,15 @@ else:
             "report_to_parent",
             "evidence": "Returned live_steps preview_return read_return",
             "finish": "can_be_mended checks_after finish_run gather_evidence unjudged_run",
-            "handover": "is_resumable tail_of_file write_previous_runs",
+            "handover": "is_resumable message_event shown_messages tail_of_file whole_message write_previous_runs",
             "judge": "Evidence Fact Verdict judge_run verification",
             "limits": "NOTE_EVERY Counted count_usage in_process_meter",
-            "messages": "message_event shown_messages whole_message",
             "phases": "ESCALATED PHASE_ORDER IllegalMove PhaseMove move_phase next_phases",
             "prepare": "Prepared archive_last_run is_unwanted lay_out_run read_task_handoff run_task_checks "
             "take_baseline",
             "promises": "check_promises contract_in inputs_in unverified_promises",
             "prompt": "INPUTS_FILE RUN_MARKER clean_environment inputs_file_of run_environment",
-            "report": "kept_report report_lines run_report",
-            "result": "checks_as_json write_result",
+            "result": "checks_as_json kept_report report_lines run_report write_result",
             "run": "adopt cancel_queued claim_run living_members reject_task run_created same_pid_world settle_run "
             "start_run stop_children stop_run",
             "spending": "USAGE_FILE capped_above final_usage mend_spending reported_usage require_budget_left "

@@ -1,13 +1,13 @@
-"""What a run that ended short leaves to the next one: `handoff.md` in its folder, CONTEXT.md, and what HANDOFF.md then
-says of it."""
+"""What the next run is told: what a run that ended short leaves to it (`handoff.md` in its folder, CONTEXT.md, and what
+HANDOFF.md then says of it), and what a person sends."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from overhand.agents import read_end
+from overhand.agents import read_end, stream_summary
 from overhand.documents import (
     Context,
     Quick,
@@ -25,13 +25,14 @@ from overhand.documents import (
     too_wordy,
     upcoming_entry,
 )
-from overhand.questions import full_answer, full_question
-from overhand.runs import messages, steps
-from overhand.system import edit_file, now_stamp, random_text, read_file, write_file
+from overhand.questions import full_answer, full_question, keep_text, kept_text
+from overhand.record import MessageSent
+from overhand.runs import steps
+from overhand.system import dump_line, edit_file, now_stamp, random_text, read_file, write_file
 
 if TYPE_CHECKING:
     from overhand.documents import Part
-    from overhand.record import Run, Store, Task
+    from overhand.record import Message, Run, Store, Task
     from overhand.runs.judge import Verdict
     from overhand.runs.steps import StepItem
 
@@ -40,6 +41,8 @@ _OURS = b"<!-- overhand -->\n"
 _MANY = 12  # steps and problems that are listed; a handoff is read in a minute
 _MOST = 6000  # characters of an earlier worker's text; the rest is one file away
 _HEADING = re.compile(r"^(#{1,6} )", re.MULTILINE)
+_LONG = 1500  # characters; what is longer is kept in a file
+_ROOM = 3500
 
 
 def _quick_handoff(task: Task, run: Run, verdict: Verdict, plan: list[StepItem]) -> Quick:
@@ -168,7 +171,7 @@ def previous(store: Store, task: Task) -> str:
         parts.append(f"**What was wrong with it:** {how['problem']}")
     if how.get("note"):
         parts.append(f"**From the person:** {how['note']}")
-    if sent := [f"- {messages.whole_message(store, task.id, one)}" for one in task.messages if one.run]:
+    if sent := [f"- {whole_message(store, task.id, one)}" for one in task.messages if one.run]:
         parts.append("**Sent to the worker before:**\n\n" + shorten("\n".join(sent), _MOST))
     if answers := [
         f"- Question {q.seq}: {full_question(store, task.id, q)}\n  **Answer:** {full_answer(store, task.id, q)}"
@@ -249,3 +252,34 @@ def is_resumable(task: Task) -> bool:
     """Whether a task ended short and has no run."""
     short = task.status in ("partial", "blocked", "needs-input", "failed", "cancelled")
     return short and not task.queued and task.current_run is None and bool(task.runs)
+
+
+def message_event(task_folder: str, text: str) -> MessageSent:
+    """The event of a message; a long one is kept in a file first."""
+    made = MessageSent(text=text)
+    if len(text) > _LONG or len(dump_line(made.line)) > _ROOM:
+        return made.replace(text=shorten(text, _LONG // 4), blob=keep_text(task_folder, text))
+    return made
+
+
+def whole_message(store: Store, task_id: str, message: Message) -> str:
+    """The message as it was sent, however long."""
+    return kept_text(store, task_id, message.blob, message.text)
+
+
+def shown_messages(store: Store, task: Task) -> list[dict[str, Any]]:
+    """Each message and its state: queued, delivered (a run has it), read (that run has printed something since)."""
+    return [
+        {"n": one.n, "text": one.text, "sent": one.sent, "run": one.run, "state": _came(store, task, one)}
+        for one in task.messages
+    ]
+
+
+def _came(store: Store, task: Task, message: Message) -> str:
+    if message.run is None:
+        return "queued"
+    run = task.run(message.run)
+    if run is None or run.created < message.sent:  # it was running already, so its output tells nothing
+        return "delivered"
+    summary = stream_summary(store.run_folder(task.id, run.id), run.driver)
+    return "read" if summary is not None and (summary.text or summary.tools) else "delivered"

@@ -12,7 +12,7 @@ from overhand.agents import Agent, Job, find_agent, mcp_server_command, session_
 from overhand.documents import decode_text, parse_handoff, promises_files
 from overhand.errors import NotFound
 from overhand.policy import require_seal, require_trusted
-from overhand.runs import checks, handover, messages, prompt, worktree
+from overhand.runs import checks, handover, prompt, worktree
 from overhand.system import boot_id, dump_line, read_file, write_file, write_new
 from overhand.words import LEVELS, duration
 
@@ -99,7 +99,7 @@ def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepare
             problems,
             prepared.allowance,
             again=bool(native) and bool(task.runs[:-1]),
-            messages=[messages.whole_message(store, task.id, one) for one in task.messages if one.run == run_id],
+            messages=[handover.whole_message(store, task.id, one) for one in task.messages if one.run == run_id],
         ),
         workspace=locked.folder,
         handoff=f"{locked.folder}/HANDOFF.md",
