@@ -14,12 +14,13 @@ import pytest
 from overhand.documents import parse_handoff
 from overhand.errors import Busy, NotFound
 from overhand.runs import failed_suffix, mark_step, read_steps, step_progress, steps
-from overhand.system import Patch, edit_file, edits
+from overhand.system import edit_file, edits
 from support.scene import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from overhand.system import Patch
     from support.scene import Scene
 
 PLAN = "# Task Handoff\n\n## Task\nCount\n\n## Plan\n" + "".join(f"- [ ] step {n}.\n" for n in range(1, 9))
