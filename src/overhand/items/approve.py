@@ -60,6 +60,23 @@ _NEXT = {
 }
 
 
+def allows(who: str, now: str, to: str, *, live: bool = False) -> bool:
+    """Whether `who` (person, run, overhand) may make this step; only Overhand takes an item from a live run."""
+    if live and who == "person" and now == "claimed":
+        return False
+    return to in MOVES.get(who, {}).get(now, ())
+
+
+def refusal(who: str, now: str, to: str, item: str, holder: str = "") -> tuple[str, str]:
+    """Why not, and what to type instead; `holder` works on it."""
+    why = f"held by {holder}" if holder else _MEANING.get(now, "it has no tag of a known stage")
+    task = holder.removeprefix("task ")
+    hint = f"Stop it first: overhand stop {task}" if task != holder else _NEXT.get(now, "")
+    able = "Only a person can do that." if who == "run" and to in MOVES["person"].get(now, ()) else ""
+    verb = {"delegated": "approved", "next": "approved", "dismissed": "dismissed", "needs": "put back"}.get(to, to)
+    return f"{item} cannot be {verb} now: {why}.{' ' + able if able else ''}", hint.format(item=item)
+
+
 def require_approver(store: Store, who: Caller, what: str, *, terminal: bool, allowed: bool) -> str:
     """How this approval is a person's; a run's attempt is refused and kept in its log."""
     if not who.is_person:
@@ -295,20 +312,3 @@ def reconcile_items(store: Store, by: By, states: Iterable[Task] | None = None) 
             except Busy:
                 finished.append(task)  # another process is writing the file or the record
     return finished
-
-
-def allows(who: str, now: str, to: str, *, live: bool = False) -> bool:
-    """Whether `who` (person, run, overhand) may make this step; only Overhand takes an item from a live run."""
-    if live and who == "person" and now == "claimed":
-        return False
-    return to in MOVES.get(who, {}).get(now, ())
-
-
-def refusal(who: str, now: str, to: str, item: str, holder: str = "") -> tuple[str, str]:
-    """Why not, and what to type instead; `holder` works on it."""
-    why = f"held by {holder}" if holder else _MEANING.get(now, "it has no tag of a known stage")
-    task = holder.removeprefix("task ")
-    hint = f"Stop it first: overhand stop {task}" if task != holder else _NEXT.get(now, "")
-    able = "Only a person can do that." if who == "run" and to in MOVES["person"].get(now, ()) else ""
-    verb = {"delegated": "approved", "next": "approved", "dismissed": "dismissed", "needs": "put back"}.get(to, to)
-    return f"{item} cannot be {verb} now: {why}.{' ' + able if able else ''}", hint.format(item=item)

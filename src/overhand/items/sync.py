@@ -350,6 +350,9 @@ def _say(locked: LockedTask, text: str) -> None:
         locked.append(Notice(text=text[:1000]))
 
 
+# what the file tells of the last run
+
+
 _VERIFIED = {"all": "VERIFIED", "some": "partly verified", "none": "UNVERIFIED"}
 
 
@@ -398,10 +401,13 @@ def _result(store: Store, task: Task, path: str) -> tuple[list[FileNote], str]:
     return files, link
 
 
+# after a run that did not complete
+
+
 def recovery_events(task: Task, judged: Judged, ended: Run, returned: Return | None) -> list[Event]:
     """What to record with the verdict: the next attempt, or why there is none."""
-    item, status = task.item, judged.status
-    if item is None or item.how == "outside" or status in ("completed", "cancelled"):
+    item, status = item_of(task), judged.status
+    if item.how == "outside" or status in ("completed", "cancelled"):
         return []
     why = _reason(status, ended, returned)
     if not why:

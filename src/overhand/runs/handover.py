@@ -254,6 +254,9 @@ def is_resumable(task: Task) -> bool:
     return short and not task.queued and task.current_run is None and bool(task.runs)
 
 
+# what a person sends: recorded once, handed over once, with a run or into one
+
+
 def message_event(task_folder: str, text: str) -> MessageSent:
     """The event of a message; a long one is kept in a file first."""
     made = MessageSent(text=text)
