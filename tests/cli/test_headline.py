@@ -28,7 +28,7 @@ from cli import written
 from cli.test_table import LIGHT
 from overhand.cli.headline import screen
 from overhand.cli.parse import parse
-from overhand.cli.words import cells, cut, pad, wrap
+from overhand.cli.text import cells, cut, pad, wrap
 from overhand.verbs import Headline, Session
 from overhand.verbs.status import command, usage
 from support.warm import make_project

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.cli import helps
-from overhand.cli.parse import parse
+from overhand.cli.parse import parse, verb_help
 from overhand.errors import BadInput
 from overhand.testing.project import make_project  # every verb starts once in an interpreter of its own
 from overhand.verbs import ALIASES, VERBS
@@ -108,7 +107,7 @@ def test_text_is_readable(desk: ProjectDir, verb: str, words: list[str]) -> None
 
 @pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
 def test_every_verb_explains_itself(verb: str) -> None:
-    text = helps.one(parse([verb, "--help"]).verb)
+    text = verb_help(parse([verb, "--help"]).verb)
     row = next(one for one in VERBS if one.name == verb)
     assert text.startswith(f"overhand {verb}")
     assert all(option.name in text and option.help.split()[0] in text for option in row.options)

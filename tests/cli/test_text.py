@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.cli import words
+from overhand.cli import text as answers
 from support.scene import until
 from support.warm import make_project
 
@@ -220,7 +220,7 @@ EVIL = "\x1b]0;title\x07\x1b[2J\x9b31m\r\x08\x7f\u202e\u2066"
 
 
 def control_characters(text: str) -> set[str]:
-    return {c for c in text if words.printable(c) != c and c != "\n"}
+    return {c for c in text if answers.printable(c) != c and c != "\n"}
 
 
 def test_nothing_an_agent_wrote_drives_the_terminal(overhand_project: ProjectDir) -> None:

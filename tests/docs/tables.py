@@ -19,11 +19,11 @@ from overhand.agents import Call, installable
 from overhand.agents import files as agent_files
 from overhand.agents.drivers import command
 from overhand.api import Project, Task
-from overhand.cli import helps
+from overhand.cli import parse
 from overhand.contracts import data
 from overhand.documents import problems
 from overhand.documents.control import lines
-from overhand.plans import NODE_STATES, findings, merge
+from overhand.plans import NODE_STATES, check, merge
 from overhand.policy import Config
 from overhand.policy.settings import KINDS, NO_KIND, SETTINGS
 from overhand.runs import judge
@@ -52,7 +52,7 @@ def sentence(text: str) -> str:
 
 
 def verbs() -> str:
-    return helps.reference().removeprefix("## Verbs\n\n")
+    return parse.reference().removeprefix("## Verbs\n\n")
 
 
 def aliases() -> str:
@@ -99,7 +99,7 @@ def control_codes() -> str:
 
 
 def plan_codes() -> str:
-    known = {**findings.CODES, **data.CODES, **merge.CODES}
+    known = {**check.CODES, **data.CODES, **merge.CODES}
     return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in known.items()])
 
 

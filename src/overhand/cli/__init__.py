@@ -67,9 +67,9 @@ def _run(words: list[str], progress: _Progress, *, as_json: bool) -> int:
 
     parsed = parse(words)
     if parsed.help:
-        from overhand.cli import helps
+        from overhand.cli.parse import overview, verb_help
 
-        print(helps.one(parsed.verb) if not parsed.bare else helps.overview())
+        print(verb_help(parsed.verb) if not parsed.bare else overview())
         return 0
     verb = parsed.verb
     there = not as_json and sys.stdout.isatty() and sys.stdin.isatty()  # a person can be asked
@@ -97,14 +97,14 @@ def _run(words: list[str], progress: _Progress, *, as_json: bool) -> int:
 
 
 def _confirm(question: str) -> bool:
-    from overhand.cli.words import printable
+    from overhand.cli.text import printable
 
     return input(f"{printable(question)} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _read(prompt: str) -> str | None:
     """A line from a person; None at the end of input."""
-    from overhand.cli.words import printable
+    from overhand.cli.text import printable
 
     try:
         return input(printable(prompt))
@@ -123,7 +123,7 @@ class _Progress:
         self._shown = ""
 
     def tell(self, text: str) -> None:
-        from overhand.cli.words import printable
+        from overhand.cli.text import printable
 
         self.clear()
         sys.stderr.write(f"{printable(text)}\n")
@@ -131,7 +131,7 @@ class _Progress:
 
     def show(self, text: str) -> None:
         """What is going on: one line that changes on a terminal, one line per change elsewhere."""
-        from overhand.cli.words import one_line, terminal
+        from overhand.cli.text import one_line, terminal
 
         live = sys.stderr.isatty()
         text = one_line(text, terminal(2).columns - 1 if live else 1000)
@@ -162,14 +162,10 @@ def _print(verb: Verb, answer: Reply, *, as_json: bool) -> int:
             print(_as_json({"schema": answer.payload["schema"], **item}), flush=True)
         if answer.stream is None:
             print(_as_json(answer.payload, indent=1 if sys.stdout.isatty() else None))
-    elif verb.name == "tag" and answer.payload.get("raw"):
-        from overhand.cli.words import verbatim
-
-        for line in verbatim(verb.name, answer.payload["text"]):
-            print(line)
     else:
-        render = __import__("overhand.cli.text", fromlist=["lines"])
-        for line in render.lines(verb.name, answer):
+        from overhand.cli.text import lines
+
+        for line in lines(verb.name, answer):
             print(line, flush=answer.stream is not None)
     sys.stdout.flush()
     return answer.code
@@ -196,7 +192,7 @@ def _say_error(error: OverhandError, *, as_json: bool) -> int:
 
         print(json.dumps(error.as_json(), ensure_ascii=not _writes_unicode()))
     else:
-        from overhand.cli.words import printable
+        from overhand.cli.text import printable
 
         sys.stderr.write(f"overhand: {printable(error.message)}\n")
         if error.hint:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from overhand.cli.words import TONES, cells, colour, cut, of_plan, one_line, pad, printable, state_word, wrap
+from overhand.cli.text import TONES, cells, colour, cut, of_plan, one_line, pad, printable, state_word, wrap
 from overhand.words import HEADLINES, say_duration
 
 TYPE_CHECKING = False

@@ -1,9 +1,11 @@
-"""From words to a verb and its arguments, by the verb table. (argparse would double the time a verb takes to start.)"""
+"""The command line by the verb table: words to a verb and its arguments, and the help for them.
+
+(argparse would double the time a verb takes to start.)"""
 
 from __future__ import annotations
 
 from overhand.errors import BadInput
-from overhand.verbs import ALIASES, GLOBAL_ARGS, VERBS, Arg, Verb, find_verb
+from overhand.verbs import ALIASES, GLOBAL_ARGS, GROUPS, VERB_BY_NAME, VERBS, Arg, Verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,10 +33,10 @@ def parse(words: list[str]) -> Parsed:
     name = rest.pop(0) if rest else "status"
     if name == "help":
         name, rest, common["help"], bare = (rest[0] if rest else "status"), [], True, not rest
-    found = find_verb(name)
+    found = VERB_BY_NAME.get(name)
     if found is None and name in ALIASES:
         first, *more = ALIASES[name]
-        found, rest = find_verb(first), [*more, *rest]
+        found, rest = VERB_BY_NAME[first], [*more, *rest]
     if found is None:
         meant = _meant(name, [*(row.name for row in VERBS), *ALIASES])
         raise BadInput(f"There is no verb {name!r}.{meant}", "See them all: overhand --help")
@@ -117,3 +119,89 @@ def _words(found: Verb, words: list[str], values: dict[str, Any]) -> None:
     if words:
         hint = f"Put text with blanks into quotes. overhand {found.name} --help"
         raise BadInput(f"{words[0]!r} is one word too many.", hint)
+
+
+_WIDTH = 96
+
+
+def _usage(verb: Verb) -> str:
+    """`overhand verb WORDS [options]`."""
+    words = [_word_text(arg) for arg in verb.words]
+    return " ".join(["overhand", verb.name, *words, *(["[options]"] if verb.options else [])])
+
+
+def _word_text(arg: Arg) -> str:
+    shown = f"{arg.value}…" if arg.many else arg.value
+    return f"[{shown}]" if arg.optional else shown
+
+
+def _option_text(arg: Arg) -> str:
+    """`-s, --name VALUE`."""
+    short = f"{arg.short}, " if arg.short else ""
+    choices = "|".join(arg.choices)
+    value = f" {choices or arg.value}" if arg.value else ""
+    return f"{short}{arg.name}{value}"
+
+
+def overview() -> str:
+    """What `overhand --help` prints: everyday verbs first."""
+    lines = [
+        "overhand: hand work to agents, get a checked result back",
+        "",
+        "  overhand                what needs you, what works, what is ready (--watch, --all)",
+    ]
+    for group, members in GROUPS.items():
+        if group != "everyday":
+            lines += ["", f"{group}:"]
+        for verb in members:
+            if verb.name == "status":
+                continue  # it needs no name: it stands above
+            words = " ".join(["overhand", verb.name, *(_word_text(arg) for arg in verb.words)])
+            lines += _two_columns(words, verb.help, 24)
+    lines += ["", "Everywhere:"]
+    for arg in GLOBAL_ARGS:
+        lines += _two_columns(_option_text(arg), arg.help, 24)
+    lines += ["", "ID is a task's number, a part of its title, or - for the last one. overhand VERB --help tells more."]
+    return "\n".join(lines)
+
+
+def verb_help(verb: Verb) -> str:
+    """What `overhand VERB --help` prints."""
+    lines = [_usage(verb), "", f"{verb.help[0].upper()}{verb.help[1:]}."]
+    if verb.about:
+        import textwrap
+
+        lines += textwrap.wrap(verb.about, _WIDTH, break_on_hyphens=False)
+    if verb.words:
+        lines.append("")
+        for arg in verb.words:
+            told = arg.value == "|".join(arg.choices)
+            choices = f" ({', '.join(arg.choices)})" if arg.choices and not told else ""
+            lines += _two_columns(arg.value, arg.help + choices, 24)
+    if verb.options:
+        lines += ["", "Options:"]
+        for arg in verb.options:
+            lines += _two_columns(_option_text(arg), arg.help + (" (repeatable)" if arg.many else ""), 24)
+    lines += ["", "Everywhere: --json, --project DIR, --help"]
+    other = [name for name, words in ALIASES.items() if words == (verb.name,)]
+    if other:
+        lines.append(f"Also: {', '.join(other)}")
+    return "\n".join(lines)
+
+
+def _two_columns(left: str, right: str, width: int) -> list[str]:
+    import textwrap
+
+    wrapped = textwrap.wrap(right, _WIDTH - width - 2) or [""]
+    if len(left) >= width - 2:
+        return [f"  {left}", *(f"{'':{width + 2}}{line}" for line in wrapped)]
+    return [f"  {left:{width}}{wrapped[0]}", *(f"{'':{width + 2}}{line}" for line in wrapped[1:])]
+
+
+def reference() -> str:
+    """The verbs' part of docs/reference.md."""
+    parts = ["## Verbs", ""]
+    for verb in VERBS:
+        name = "`overhand`" if verb.name == "status" else f"`{verb.name}`"
+        parts += [f"### {name}", "", "```text", verb_help(verb), "```", ""]
+    return "\n".join(parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from overhand.cli.words import colour, counted, folded, one_line, printable, terminal, width
+from overhand.cli.text import colour, counted, folded, one_line, printable, terminal, width
 from overhand.words import say_duration
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.words import cells, colour, counted, cut, folded, of_plan, one_line, printable, state_word, width
+from overhand.cli.text import cells, colour, counted, cut, folded, of_plan, one_line, printable, state_word, width
 from overhand.policy import say_tokens, say_usd
 from overhand.words import say_duration
 

@@ -9,7 +9,7 @@ import sys
 import termios
 
 from overhand.cli.headline import columns, screen
-from overhand.cli.words import colour, counted, cut
+from overhand.cli.text import colour, counted, cut
 from overhand.verbs import Headline
 
 TYPE_CHECKING = False

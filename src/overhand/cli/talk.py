@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.words import colour, counted, one_line, printable, width
+from overhand.cli.text import colour, counted, one_line, printable, width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ Decisions that are a person's (trust, approval, checks, settings) are not here, 
 
 from __future__ import annotations
 
-from overhand.verbs import find_verb
+from overhand.verbs import VERB_BY_NAME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Tool:
 
 def _offered(name: str, takes: tuple[str, ...]) -> Schema:
     """Arguments of a verb, as its row in the table describes them."""
-    row = find_verb(name)
+    row = VERB_BY_NAME.get(name)
     known = {} if row is None else {arg.key: arg for arg in (*row.words, *row.options)}
     return {key: _schema(known[key]) for key in takes}
 

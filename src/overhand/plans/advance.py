@@ -26,9 +26,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from overhand.plans import commands, progress, transitions
+from overhand.plans import progress, transitions
+from overhand.plans.order import parts_of
 from overhand.plans.progress import Command, Limits, NodeState, PlanEvent, PlanState
-from overhand.plans.writers import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,7 +132,7 @@ def _ended(state: PlanState, node: NodeState, event: PlanEvent, todo: list[Comma
         return None  # Stopped is still to come, and says that nothing is left of it
     if node.status == "completed":
         node.state = progress.VERIFYING
-        todo.append(commands.verify(node))
+        todo.append(progress.verify_command(node))
     else:
         _attempt_failed(state, node, facts.get("why", "") or node.status, facts.get("again", True), todo)
     return _watch_budget(state, todo) if state.budget else None
@@ -171,7 +171,7 @@ def _stopped(state: PlanState, node: NodeState, event: PlanEvent, todo: list[Com
         transitions.spend(state, node, event.facts["tokens"])
     if node.status == "completed":
         node.state = progress.VERIFYING
-        todo.append(commands.verify(node))
+        todo.append(progress.verify_command(node))
         return
     transitions.release(state, node)
     node.state = progress.STOPPED
@@ -214,7 +214,7 @@ def _plan_started(state: PlanState, event: PlanEvent, todo: list[Command]) -> No
         state.open = len(state.order) - state.verified
     if state.plan.timeout:
         state.timer = event.at + state.plan.timeout
-        todo.append(commands.set_timer(state))
+        todo.append(progress.set_timer_command(state))
     for node in state.order:
         if not node.missing and node.state == progress.PENDING:
             transitions.queue(state, node, todo)
@@ -273,7 +273,7 @@ def _attempt_failed(state: PlanState, node: NodeState, why: str, again: bool, to
         transitions.queue(state, node, todo)
     elif state.phase == progress.GOING and node.status == "partial" and state.plan.failure.fallback == "partial":
         node.state = progress.VERIFYING
-        todo.append(commands.verify(node))
+        todo.append(progress.verify_command(node))
     else:
         transitions.release(state, node)
         transitions.node_failed(state, node, why, todo)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations, islice, pairwise, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from overhand.contracts import kinds_of_schema, kinds_of_spec, schema_of, type_mismatch
 from overhand.documents import one_line, shorten
 from overhand.plans import refs
 from overhand.plans.contract import ALL, MERGE
-from overhand.plans.findings import Findings
 from overhand.plans.model import RESERVED, Interface, Node
-from overhand.plans.order import cycles, dependencies, in_order
-from overhand.plans.writers import meet, parts_of
+from overhand.plans.order import cycles, dependencies, in_order, meet, parts_of
+
+if TYPE_CHECKING:
+    from overhand.plans.check import Findings
 
 _SHOWN = 12
 _ESCAPE = "write `$${` where none is meant"

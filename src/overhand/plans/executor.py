@@ -18,8 +18,7 @@ from overhand.errors import NotFound, OverhandError, storage_failed
 from overhand.plans import progress, refs, results
 from overhand.plans import task as tasks
 from overhand.plans.advance import advance_plan, new_plan_state
-from overhand.plans.commands import pending
-from overhand.plans.progress import Command, PlanEvent
+from overhand.plans.progress import Command, PlanEvent, pending
 from overhand.plans.starter import NodeTasks, defaults_for
 from overhand.questions import Asking, ask_question
 from overhand.record import append_lines, cut_torn_tail, log_lines, parse_log

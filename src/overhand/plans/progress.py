@@ -46,9 +46,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overhand.plans.model import Node, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 PENDING, HELD, READY = "pending", "held", "ready"
 STARTING, RUNNING, WAITING, VERIFYING, STOPPING = "starting", "running", "waiting", "verifying", "stopping"
@@ -130,7 +134,7 @@ class NodeState:
 
     spec: Node
     rank: int  # its place in the order of starting: priority, then the order of the plan
-    globs: tuple[tuple[str, ...], ...]  # the files that it declares to write, as `writers.parts_of` has them
+    globs: tuple[tuple[str, ...], ...]  # the files that it declares to write, as `order.parts_of` has them
     state: str = PENDING
     attempt: int = 0  # the latest attempt that was started, over all runs of the plan
     agent: str = ""
@@ -174,3 +178,67 @@ class PlanState:
     winner: str = ""
     status: str = ""  # of the run that finished
     why: str = ""
+
+
+# commands are made from the state alone, so that they can be asked for again after a crash
+
+
+def pending(state: PlanState) -> list[Command]:
+    """What was asked for and is not confirmed, exactly as it was asked for; after a finished run its Finish."""
+    if state.phase == FINISHED:
+        return [finish_command(state)]
+    if state.phase == MERGING:
+        return [merge_command(state)]
+    asked = [set_timer_command(state)] if state.timer else []
+    return asked + [_ASKED[node.state](node) for node in state.order if node.state in _ASKED]
+
+
+def start_command(node: NodeState) -> Command:
+    reason = "fallback" if node.fallen else "retry" if node.tries else "first"
+    facts = {"agent": node.agent, "budget": node.spec.budget or 0, "reason": reason, "why": node.why}
+    return Command("Start", node.spec.id, node.attempt, facts)
+
+
+def verify_command(node: NodeState) -> Command:
+    facts = {"status": node.status, "result": node.result, "digest": node.digest}
+    return Command("Verify", node.spec.id, node.attempt, facts)
+
+
+def stop_command(node: NodeState) -> Command:
+    return Command("Stop", node.spec.id, node.attempt, {"why": node.why})
+
+
+def notice_command(node: NodeState) -> Command:
+    return Command("Notice", node.spec.id, node.attempt + 1, {"kind": "approval"})
+
+
+def set_timer_command(state: PlanState) -> Command:
+    return Command("SetTimer", "", state.run, {"timer": "timeout", "at": state.timer})
+
+
+def clear_timer_command(state: PlanState) -> Command:
+    return Command("ClearTimer", "", state.run, {"timer": "timeout"})
+
+
+def merge_command(state: PlanState) -> Command:
+    results = [name for name in state.plan.nodes if state.nodes[name].state == VERIFIED]
+    facts = {"strategy": state.plan.merge.strategy, "results": results, "winner": state.winner}
+    return Command("Merge", "", state.run, facts)
+
+
+def finish_command(state: PlanState) -> Command:
+    found: dict[str, list[str]] = {FAILED: [], SKIPPED: [], STOPPED: [], "partial": []}
+    for name in state.plan.nodes:
+        node = state.nodes[name]
+        kind = "partial" if node.state == VERIFIED and node.status == "partial" else node.state
+        if kind in found:
+            found[kind].append(name)
+    return Command("Finish", "", state.run, {"status": state.status, "why": state.why, **found})
+
+
+_ASKED: dict[str, Callable[[NodeState], Command]] = {
+    STARTING: start_command,
+    VERIFYING: verify_command,
+    STOPPING: stop_command,
+    HELD: notice_command,
+}

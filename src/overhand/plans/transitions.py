@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from overhand.plans import commands, progress
+from overhand.plans import progress
+from overhand.plans.order import meet
 from overhand.plans.progress import Command, NodeState, PlanState
-from overhand.plans.writers import meet
 
 # nodes that start
 
@@ -29,7 +29,7 @@ def queue(state: PlanState, node: NodeState, todo: list[Command]) -> None:
         heappush(state.ready, node.rank)
     else:
         node.state = progress.HELD
-        todo.append(commands.notice(node))
+        todo.append(progress.notice_command(node))
 
 
 def fill(state: PlanState, todo: list[Command]) -> None:
@@ -67,7 +67,7 @@ def _start(state: PlanState, node: NodeState, todo: list[Command]) -> None:
     if node.spec.budget:
         node.reserved = node.spec.budget
         state.committed += max(0, node.reserved - node.spent)
-    todo.append(commands.start(node))
+    todo.append(progress.start_command(node))
 
 
 def release(state: PlanState, node: NodeState) -> None:
@@ -127,7 +127,7 @@ def halt(state: PlanState, outcome: str, why: str, todo: list[Command]) -> None:
     for node in state.order:
         if node.state in progress.AT_WORK:
             node.state, node.why = progress.STOPPING, why
-            todo.append(commands.stop(node))
+            todo.append(progress.stop_command(node))
         elif node.state in (progress.PENDING, progress.READY, progress.HELD):
             node.state, node.why = progress.SKIPPED, why
             state.open -= 1
@@ -142,7 +142,7 @@ def end(state: PlanState, todo: list[Command]) -> None:
         return finish(state, "failed", todo)
     _clear_timer(state, todo)
     state.phase = progress.MERGING
-    return todo.append(commands.merge(state))
+    return todo.append(progress.merge_command(state))
 
 
 def merged(state: PlanState, status: str, why: str, todo: list[Command]) -> None:
@@ -162,10 +162,10 @@ def finish(state: PlanState, status: str, todo: list[Command]) -> None:
     """The last command of a run."""
     _clear_timer(state, todo)
     state.phase, state.status = progress.FINISHED, status
-    todo.append(commands.finish(state))
+    todo.append(progress.finish_command(state))
 
 
 def _clear_timer(state: PlanState, todo: list[Command]) -> None:
     if state.timer:
         state.timer = 0.0
-        todo.append(commands.clear_timer(state))
+        todo.append(progress.clear_timer_command(state))

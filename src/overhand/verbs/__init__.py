@@ -12,14 +12,13 @@ if TYPE_CHECKING:
     from overhand.verbs.plan import PlanSource, check_source, plan_source, sound_plan
     from overhand.verbs.plan_run import accept_plan, find_plan, may_run_plan, plan_dry_run, plan_receipt, plan_rows
     from overhand.verbs.plan_run import submit_plan, wait_for_plan
-    from overhand.verbs.reconcile import refresh_task
     from overhand.verbs.resume import may_resume, resume_from, resume_task
     from overhand.verbs.send import send_message
     from overhand.verbs.setup import first_use
     from overhand.verbs.show import describe_task
     from overhand.verbs.status import Headline
-    from overhand.verbs.table import ALIASES, GLOBAL_ARGS, GROUPS, VERBS, find_verb
-    from overhand.verbs.tasks import list_tasks
+    from overhand.verbs.table import ALIASES, GLOBAL_ARGS, GROUPS, VERBS, VERB_BY_NAME
+    from overhand.verbs.tasks import list_tasks, refresh_task
     from overhand.verbs.verb import Arg, Reply, Session, Verb, open_session
     from overhand.verbs.wait import wait_for_tasks
 else:
@@ -34,14 +33,13 @@ else:
             "plan": "PlanSource check_source plan_source sound_plan",
             "plan_run": "accept_plan find_plan may_run_plan plan_dry_run plan_receipt plan_rows submit_plan "
             "wait_for_plan",
-            "reconcile": "refresh_task",
             "resume": "may_resume resume_from resume_task",
             "send": "send_message",
             "setup": "first_use",
             "show": "describe_task",
             "status": "Headline",
-            "table": "ALIASES GLOBAL_ARGS GROUPS VERBS find_verb",
-            "tasks": "list_tasks",
+            "table": "ALIASES GLOBAL_ARGS GROUPS VERBS VERB_BY_NAME",
+            "tasks": "list_tasks refresh_task",
             "verb": "Arg Reply Session Verb open_session",
             "wait": "wait_for_tasks",
         },

@@ -174,8 +174,8 @@ def _try(session: Session, brief: Brief) -> Task:
     from overhand.system import deadline
     from overhand.verbs.control import ask_to_stop
     from overhand.verbs.delegate import accept
-    from overhand.verbs.reconcile import refresh_task
     from overhand.verbs.show import lately
+    from overhand.verbs.tasks import refresh_task
 
     task, agent, _ = accept(session, brief)
     task_id = task.id

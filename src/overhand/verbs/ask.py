@@ -135,7 +135,7 @@ def give_answer(
 def _carry_on(session: Session, task: Task) -> None:
     """Have a supervisor start the next run, or watch a live one."""
     from overhand.supervisor import hand_to_supervisor
-    from overhand.verbs.reconcile import needs_supervisor
+    from overhand.verbs.tasks import needs_supervisor
 
     if needs_supervisor(task):
         try:

@@ -23,7 +23,7 @@ from overhand.record import ABSENT, Accepted, Judged, StopRequested, open_tasks
 from overhand.runs import RUN_MARKER, end_checks, living_members, read_task_handoff, same_pid_world
 from overhand.supervisor import hand_to_supervisor, running_supervisor
 from overhand.system import deadline, epoch_of, lives, random_text, stop_detached
-from overhand.verbs.reconcile import refresh_task
+from overhand.verbs.tasks import refresh_task
 from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import option_duration
 

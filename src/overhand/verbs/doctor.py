@@ -16,7 +16,7 @@ from overhand.policy import Config, find_caller, load_config, require_person, un
 from overhand.runs import living_members
 from overhand.supervisor import hand_to_supervisor, running_supervisor
 from overhand.system import epoch_of, is_stopped, linked_worktrees, machine_id, read_file, write_file
-from overhand.verbs.reconcile import looks_dead, needs_supervisor, refresh_task
+from overhand.verbs.tasks import looks_dead, needs_supervisor, refresh_task
 from overhand.verbs.verb import Reply, Session
 
 if TYPE_CHECKING:

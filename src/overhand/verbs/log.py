@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import STREAM_ENDS, brief_tool_use, json_lines, translator
 from overhand.record import EVENT_KIND, read_log
 from overhand.system import mask_secrets
-from overhand.verbs.reconcile import refresh_task
+from overhand.verbs.tasks import refresh_task
 from overhand.verbs.verb import Reply, Session, about_task
 
 if TYPE_CHECKING:

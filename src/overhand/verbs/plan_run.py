@@ -16,8 +16,8 @@ from overhand.record import PLAN_KIND
 from overhand.verbs import plan as plans
 from overhand.verbs.plan import SCHEMA, PlanSource
 from overhand.verbs.plan_view import View, line
-from overhand.verbs.reconcile import refresh_task
 from overhand.verbs.setup import plan_commands
+from overhand.verbs.tasks import refresh_task
 from overhand.verbs.verb import Reply, Session, is_file
 from overhand.words import option_duration
 

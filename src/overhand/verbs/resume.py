@@ -39,8 +39,8 @@ from overhand.runs import (
 from overhand.system import read_file, take_life_lock, write_file
 from overhand.verbs.ask import give_answer
 from overhand.verbs.control import may_run_task, queue_again, run_plan
-from overhand.verbs.reconcile import refresh_task
 from overhand.verbs.show import describe_task
+from overhand.verbs.tasks import refresh_task
 from overhand.verbs.verb import Reply, Session
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from overhand.record import Accepted
 from overhand.runs import message_event, require_budget_left
 from overhand.supervisor import hand_to_supervisor
 from overhand.verbs.control import may_run_task
-from overhand.verbs.reconcile import refresh_task
 from overhand.verbs.resume import unanswered
-from overhand.verbs.tasks import waits
+from overhand.verbs.tasks import refresh_task, waits
 from overhand.verbs.verb import Reply, Session, about_task
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from overhand.errors import NotFound, OverhandError
 from overhand.record import Seen
-from overhand.verbs.reconcile import refresh_task
-from overhand.verbs.tasks import queue, read_result, row, why_held
+from overhand.verbs.tasks import queue, read_result, refresh_task, row, why_held
 from overhand.verbs.verb import Reply, Session, about_task
 
 TYPE_CHECKING = False

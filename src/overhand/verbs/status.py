@@ -8,9 +8,8 @@ import time
 from overhand.errors import OverhandError, storage_failed
 from overhand.record import Overview
 from overhand.system import boot_id, epoch_of, is_held, machine_id, read_file
-from overhand.verbs.reconcile import needs_supervisor, refresh_task
 from overhand.verbs.show import lately
-from overhand.verbs.tasks import queue, row, stamp, why_held
+from overhand.verbs.tasks import needs_supervisor, queue, refresh_task, row, stamp, why_held
 from overhand.verbs.verb import Reply, Session
 from overhand.words import HEADLINES
 

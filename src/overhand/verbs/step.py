@@ -1,8 +1,8 @@
-"""`step`: mark a step of the plan in HANDOFF.md, or show them all."""
+"""`step`: mark a step of the plan in HANDOFF.md or show them all; with --phase, move the task to another phase."""
 
 from __future__ import annotations
 
-from overhand.errors import BadInput, NotFound, OverhandError, StaleRun
+from overhand.errors import BadInput, NotAllowed, NotFound, OverhandError, Refused, StaleRun
 from overhand.policy import find_caller
 from overhand.record import ABSENT, StepMarked
 from overhand.runs import STEP_STATES, asked_suffix, failed_suffix, mark_step, read_steps, step_progress
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from overhand.policy import Caller
     from overhand.record import LockedTask, Task
-    from overhand.runs import StepItem
+    from overhand.runs import PhaseMove, StepItem
+
 
 _LONG = 200  # characters of a step's text in the log and of a reason in the file
 
@@ -39,9 +40,7 @@ def step(
     else:
         task_id = str(who.task)
     if phase is not None:
-        from overhand.verbs.phase import go
-
-        return go(session, who, task_id, phase, reason or " ".join(words))
+        return _move_phase(session, who, task_id, phase, reason or " ".join(words))
     path = f"{session.store.folder(task_id)}/HANDOFF.md"
     if not words:
         task, raw = session.store.task(task_id), read_file(path)
@@ -132,3 +131,67 @@ def _record(locked: LockedTask, path: str, marked: StepItem, who: Caller) -> Non
         suffix = question + (failed_suffix(before.error) if before.error else "")
         mark_step(path, str(marked.number), before.marker, suffix)
         raise
+
+
+def _move_phase(session: Session, who: Caller, task_id: str, to: str, why: str) -> Reply:
+    """Move a task to another phase, and do what that phase means."""
+    from overhand.record import PhaseMoved
+    from overhand.runs import IllegalMove, move_phase, next_phases
+
+    with session.store.lock(task_id, who.by(session.via)) as locked:
+        _require_phase_holder(locked.task, who)
+        history = [event.phase for event in locked.task.phases]
+        moved = move_phase(history, to, why)
+        if isinstance(moved, IllegalMove):
+            raise Refused(moved.message, moved.hint, legal=list(moved.legal))
+        why = moved.why[:500] or ABSENT
+        locked.append(PhaseMoved(phase=moved.to, came_from=moved.frm, iteration=moved.iteration, why=why))
+        task = locked.task
+    more = {
+        "phase": moved.to,
+        "from": moved.frm or None,
+        "iteration": moved.iteration,
+        "warnings": list(moved.warnings),
+        "escalated": moved.escalate,
+        "checkpoint": _carry_out(session, who, task, moved),
+        "next": list(next_phases([*history, moved.to])),
+    }
+    return Reply({**about_task("step", task), **more})
+
+
+def _require_phase_holder(task: Task, who: Caller) -> None:
+    from overhand.runs import ESCALATED, PHASE_ORDER
+
+    if who.is_person:
+        return
+    current = task.current_run
+    if current is None or current.id != who.run:
+        raise StaleRun(f"Run {who.run} no longer holds task {task.id}.")
+    if task.phase == ESCALATED:
+        raise NotAllowed(
+            "The task was escalated: a person decides how it goes on.",
+            f"overhand step {task.handle} --phase {PHASE_ORDER[1]}",
+        )
+
+
+def _carry_out(session: Session, who: Caller, task: Task, moved: PhaseMove) -> str | None:
+    """CHECKPOINT saves; ESCALATED saves, calls for a person, and ends the run."""
+    from overhand.record import ControlHandled, Notice
+    from overhand.runs import ESCALATED, create_checkpoint
+    from overhand.supervisor import hand_to_supervisor
+
+    if moved.to not in ("CHECKPOINT", ESCALATED):
+        return None
+    current = task.current_run
+    run_id = current.id if current else None
+    by = who.by(session.via)
+    reason = moved.why or (moved.warnings[0] if moved.warnings else f"phase {moved.to}")
+    saved = create_checkpoint(session.store, task.id, by, run=run_id, reason=reason, why="phase")
+    if moved.to == ESCALATED and run_id is not None:
+        with session.store.lock(task.id, by) as locked:
+            locked.append(
+                ControlHandled(command="ESCALATE", arg="", run=run_id, reason=reason, ok=True),
+                Notice(text=f"It calls for a person: {reason}"),
+            )
+        hand_to_supervisor(session.store, [task.id])
+    return saved

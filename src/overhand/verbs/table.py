@@ -474,6 +474,7 @@ FOR_SCRIPTS = (
 )
 GROUPS = {"everyday": EVERYDAY, "set-up": SET_UP, "for agents": FOR_AGENTS, "for scripts": FOR_SCRIPTS}
 VERBS = tuple(row for rows in GROUPS.values() for row in rows)
+VERB_BY_NAME = {row.name: row for row in VERBS}
 
 # other names people try; what stands behind the name is added to the arguments
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -483,8 +484,3 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "claim": ("item", "claim"),
     "dispatch": ("daemon",),
 }
-
-
-def find_verb(name: str) -> Verb | None:
-    """The verb of this name."""
-    return next((row for row in VERBS if row.name == name), None)

@@ -14,8 +14,8 @@ from overhand.questions import mark_of_caller
 from overhand.supervisor import hand_to_supervisor
 from overhand.system import Lock, deadline, epoch_of, read_file
 from overhand.verbs.ask import question_row
-from overhand.verbs.reconcile import looks_dead, refresh_task
 from overhand.verbs.show import describe_task, lately
+from overhand.verbs.tasks import looks_dead, refresh_task
 from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import option_duration, say_duration
 

@@ -17,9 +17,8 @@ from overhand.plans import (
     advance_plan,
     new_plan_state,
 )
-from overhand.plans.commands import pending
-from overhand.plans.progress import Command, Limits, NodeState
-from overhand.plans.writers import meet, parts_of
+from overhand.plans.order import meet, parts_of
+from overhand.plans.progress import Command, Limits, NodeState, pending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from overhand.plans import Plan
-from overhand.plans.commands import pending
 from overhand.plans.model import Failure, Merge, Node
-from overhand.plans.progress import Command
+from overhand.plans.progress import Command, pending
 from plans.advance.executor import Executor
 
 

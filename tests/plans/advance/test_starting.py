@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from overhand.plans import Plan
-from overhand.plans.commands import pending
 from overhand.plans.model import Failure, Node
-from overhand.plans.progress import Command, Limits
+from overhand.plans.progress import Command, Limits, pending
 from plans.advance.executor import Executor
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from overhand.documents import Problem, by_line, has_errors
 from overhand.plans import AgentFacts, check_plan, read_plan_text
-from overhand.plans.findings import CODES
+from overhand.plans.check import CODES
 from plans.checking.broken import BYTES, JSON, YAML
 from plans.reading.examples import AGENTS
 

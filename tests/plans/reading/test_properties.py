@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from overhand.contracts import pick_field
 from overhand.plans import AgentFacts, Plan, check_plan, formats, read_plan_text, refs
+from overhand.plans.check import CODES
 from overhand.plans.combine import RULES
-from overhand.plans.findings import CODES
 from overhand.plans.merge import MERGES
 from overhand.plans.model import POLICIES, Failure, Interface, Merge, Node
 from plans.reading.examples import ALL
