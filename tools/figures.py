@@ -57,19 +57,32 @@ def _event_literals(path: Path) -> Iterator[int]:
 
 
 def state_subscripts() -> list[str]:
-    """Subscripts with a field's name on something called a task, run or question."""
+    """Fields that are read by their name in quotes, `x["status"]` or `x.get("status")`, from a task, run or question.
+
+    What holds one is known by its name, a variable or an attribute; rows of JSON have other names.
+    """
     fields = _fields("record/task.py", {"Task", "Run", "Question"})
     names = {"state", "task", "run", "question", "ended", "child", "parent", "current", "asked"}
     return [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in files()
         for node in ast.walk(_tree(path))
-        if isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Name)
-        and node.value.id in names
-        and isinstance(node.slice, ast.Constant)
-        and node.slice.value in fields
+        if (read := _quoted(node)) and _name(read[0]) in names and read[1] in fields
     ]
+
+
+def _quoted(node: ast.AST) -> tuple[ast.expr, object] | None:
+    """What is read from, and the constant that names the part."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return node.value, node.slice.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        first = node.args[0]
+        return (node.func.value, first.value) if isinstance(first, ast.Constant) else None
+    return None
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _fields(module: str, classes: set[str]) -> set[str]:

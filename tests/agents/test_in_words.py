@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.agents import brief_tool_use, last_activity, stream, stream_summary, translator
-from overhand.verbs.log import Spoken
+from overhand.verbs.log import AgentMessages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +79,7 @@ def test_words_that_come_one_by_one_are_told_as_lines(tmp_path: Path) -> None:
     path = tmp_path / "stdout"
     translate = translator("goose")
     assert translate is not None
-    spoken = Spoken(str(tmp_path), "r", translate, "/atlas")
+    spoken = AgentMessages(str(tmp_path), "r", translate, "/atlas")
     assert list(spoken.lines()) == [], "there is no file yet"
     path.write_text(word("I lo") + word("ok.\nThen") + word(" I"))
     assert [one["text"] for one in spoken.lines()] == ["I look."]

@@ -83,10 +83,10 @@ def test_each_task_of_a_batch_has_its_own_words(overhand_project: ProjectDir) ->
         assert [parse_handoff(text).task for text in texts] == [one["title"] for one in wanted]
 
 
-def _built(project: ProjectDir, brief: Brief, who: Caller | None = None, **options: Any) -> Draft:
+def _built(project: ProjectDir, brief: Brief, caller: Caller | None = None, **options: Any) -> Draft:
     agent = Agent("worker", "command", options=options)
     root = str(project.path)
-    return build_draft(brief, agent, who or Caller(), Store(root), load_config(root))
+    return build_draft(brief, agent, caller or Caller(), Store(root), load_config(root))
 
 
 def test_an_item_may_do_no_more_than_its_agent(overhand_project: ProjectDir) -> None:

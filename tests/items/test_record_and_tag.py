@@ -46,7 +46,7 @@ def ended(house: House, task: str, told: Callable[[Task], None] = lambda _: None
     house.let_go()
     house.agent_ended(task)
     settle_run(house.work, task)
-    finish_run(house.work, task, told=told)
+    finish_run(house.work, task, on_verdict=told)
     assert house.state(task).status == "failed"
 
 

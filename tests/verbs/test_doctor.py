@@ -154,7 +154,7 @@ def test_the_size_of_the_workspaces(tmp_path: Path) -> None:
     session.store.ensure()
     with (tmp_path / ".agent-workspaces/big").open("wb") as file:
         file.truncate(2_000_000_000)
-    (large,) = (one for one in doctor.lying_about(session, set()) if one.code == "large")
+    (large,) = (one for one in doctor.leftover_files(session, set()) if one.code == "large")
     assert large.what.startswith(".agent-workspaces takes 2.0 GB")
 
 

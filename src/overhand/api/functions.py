@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, Call, as_return, encode_return, failure_return, read_inputs
 from overhand.api.pool import Pool, settle
-from overhand.api.questions import Attention
+from overhand.api.questions import RunDeadline
 from overhand.documents import Handoff, promises_files
 from overhand.drafts import brief_from_words, only_from_people
 from overhand.errors import BudgetExceeded, OverhandError, Refused, Unanswered
@@ -68,9 +68,9 @@ class FunctionAgent:
 class Batch:
     """Tasks accepted together: logs are synced together, before the first start and before results are reported."""
 
-    def __init__(self, session: Session, config: Config, who: Caller, *, shared: bool) -> None:
-        self.session, self.config, self.who, self.shared = session, config, who, shared
-        self.actor = Actor(session.store, config, who.by(session.via), sync_results=not shared)
+    def __init__(self, session: Session, config: Config, caller: Caller, *, shared: bool) -> None:
+        self.session, self.config, self.caller, self.shared = session, config, caller, shared
+        self.actor = Actor(session.store, config, caller.by(session.via), sync_results=not shared)
         # with the HANDOFF, as text and parsed; later states are read under the lock
         self.accepted: dict[str, tuple[Task, str, Handoff]] = {}
         self.results: dict[str, tuple[Task, str, dict[str, Any]]] = {}  # as recorded, for waiters in this process
@@ -103,11 +103,11 @@ class Batch:
 
     def _draft(self, brief: Brief, function: FunctionAgent) -> Draft:
         try:
-            only_from_people(self.who, brief)
+            only_from_people(self.caller, brief)
             config = config_of_task(self.session.root, self.config, dict(brief.settings))
-            return draft_in_session(self.session, brief, function.agent, self.who, config)
+            return draft_in_session(self.session, brief, function.agent, self.caller, config)
         except Refused as error:
-            note_refusal(self.session, self.who, brief.title, brief.agent, error)
+            note_refusal(self.session, self.caller, brief.title, brief.agent, error)
             raise
 
     def take(self, task: Task, resume: dict[str, Any] | None = None) -> None:
@@ -148,7 +148,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class FunctionRun:
     """A run of a function, from its start to its verdict."""
 
     task: Task
@@ -161,7 +161,7 @@ class Begun:
     quick: bool  # nothing slow stands between the return and the verdict
 
 
-def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
+def run_function(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
     """One run of a function: claim, call, record, judge."""
     begun = _begin(batch, task_id, function, pool)
     if begun is None:
@@ -176,7 +176,7 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
             settle(future, error)
 
     try:
-        attention = Attention(batch.actor, task_id, begun.run_id, pool, begun.task.timeout, past_deadline)
+        attention = RunDeadline(batch.actor, task_id, begun.run_id, pool, begun.task.timeout, past_deadline)
         value, cause = _outcome(batch, begun, function, _call(begun, batch, attention), pool)
         attention.end()
         _end(batch, begun, value, cause, pool)
@@ -184,7 +184,7 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
         os.close(begun.life)
 
 
-def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> Begun | None:
+def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> FunctionRun | None:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     actor = batch.actor
     task, text, handoff = batch.accepted.pop(task_id)
@@ -220,10 +220,10 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
         quick = not task.checks and prepared.tree is None and not handoff.plan
         quick = quick and not promises_files(handoff)
-        return Begun(locked.task, run_id, place, life, job.prompt, spec, handoff, quick)
+        return FunctionRun(locked.task, run_id, place, life, job.prompt, spec, handoff, quick)
 
 
-def _call(begun: Begun, batch: Batch, attention: Attention) -> Call:
+def _call(begun: FunctionRun, batch: Batch, attention: RunDeadline) -> Call:
     given = batch.inputs.pop(begun.task.id, None)
     return Call(
         title=begun.task.title,
@@ -240,7 +240,7 @@ def _call(begun: Begun, batch: Batch, attention: Attention) -> Call:
 
 
 def _outcome(
-    batch: Batch, begun: Begun, function: FunctionAgent, call: Call, pool: Pool
+    batch: Batch, begun: FunctionRun, function: FunctionAgent, call: Call, pool: Pool
 ) -> tuple[Mapping[str, Any] | None, Cause]:
     """What the function returned or raised, and how it ended."""
     token = inside_run.set((call.root, call.task_id, call.run_id))
@@ -265,7 +265,7 @@ async def _awaited(value: Any) -> object:
     return await value
 
 
-def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cause, pool: Pool) -> None:
+def _end(batch: Batch, begun: FunctionRun, value: Mapping[str, Any] | None, cause: Cause, pool: Pool) -> None:
     """Record the end and the verdict: at once where that is quick, else with the checks in between."""
     actor = batch.actor
     quick = begun.quick and cause == "exit" and (value is None or value["status"] == "completed")
@@ -305,7 +305,7 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cau
 
 
 def _judge_at_once(
-    batch: Batch, begun: Begun, locked: LockedTask, current: Run, ended: RunEnded, given: object
+    batch: Batch, begun: FunctionRun, locked: LockedTask, current: Run, ended: RunEnded, given: object
 ) -> None:
     """The same evidence and the same verdict, and both events in one write."""
     if (usage := final_usage(begun.place, current)) is not None:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import find_agent
-from overhand.api import functions as inprocess
+from overhand.api.functions import run_function
 from overhand.errors import OverhandError, Refused
 from overhand.plans import PLAN_LOCK, NodeStarter, PlanExecutor, begin_plan, make_plan_task, node_situation
 from overhand.record import ABSENT, Accepted
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _SLOW = 1.0  # seconds between checks if nothing wakes the thread
 
 
-class Performance(NodeStarter):
+class FunctionNodes(NodeStarter):
     """One plan in this process, from its task to its verdict."""
 
     def __init__(self, batch: Batch, pool: Pool, functions: Mapping[str, FunctionAgent]) -> None:
@@ -53,7 +53,7 @@ class Performance(NodeStarter):
     def begin(self, plan: Plan, source: str, given: Mapping[str, Any]) -> Task:
         """Make the plan's task and its run, and execute it from now on."""
         options = {**given, "no_start": True}  # no other process is to begin it
-        task = make_plan_task(self.batch.actor, self.batch.who, plan, source, options, self.find)
+        task = make_plan_task(self.batch.actor, self.batch.caller, plan, source, options, self.find)
         self.start_run(task)
         return task
 
@@ -103,7 +103,7 @@ class Performance(NodeStarter):
     def _perform(self, task_id: str, agent: str, future: Future[None]) -> None:
         """One function, and what its end means to the plan."""
         try:
-            inprocess.perform(self.batch, task_id, self.functions[agent], self.pool, future)
+            run_function(self.batch, task_id, self.functions[agent], self.pool, future)
         finally:
             self.batch.at_work(-1)
         if known := self.batch.results.pop(task_id, None):

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from overhand.agents import Agent
-from overhand.api import functions as inprocess
-from overhand.api import plans as performing
+from overhand.api.functions import Batch, FunctionAgent, run_function
+from overhand.api.plans import FunctionNodes
 from overhand.api.pool import Pool
 from overhand.errors import BadInput, TimedOut
 from overhand.plans import Plan
@@ -38,19 +38,19 @@ from overhand.verbs import (
     check_source,
     delegate_task,
     describe_task,
-    first_use,
+    ensure_project,
     give_answer,
     list_tasks,
-    may_resume,
     may_run_plan,
-    may_run_task,
     plan_source,
     refresh_task,
+    require_resumable,
+    require_runnable,
+    require_sound_plan,
     resume_from,
     resume_task,
     run_again,
     send_message,
-    sound_plan,
     stop_tasks,
     submit_plan,
     wait_for_tasks,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from overhand.agents import Call
     from overhand.record import Task as RecordedTask
 
-    Running = tuple[inprocess.Batch, Future[None]]
+    Running = tuple[Batch, Future[None]]
     PlanInput = Plan | str | os.PathLike[str]
     TaskName = str | int
 
@@ -178,7 +178,7 @@ class Project:
     def __init__(self, root: str | os.PathLike[str] = ".", *, max_parallel: int = 3) -> None:
         self.session = Session(find_root(os.fspath(root), given=os.fspath(root)), "api")
         self.max_parallel = max_parallel
-        self._functions: dict[str, inprocess.FunctionAgent] = {}
+        self._functions: dict[str, FunctionAgent] = {}
         self.pool = Pool(max_parallel)
         self._plans: list[threading.Thread] = []  # that execute a plan in this process
         self._known: tuple[object, Config] | None = None
@@ -198,7 +198,7 @@ class Project:
         agent = Agent(name, "function", options={"reentrant": reentrant, "can_delegate": can_delegate})
 
         def register(function: Callable[[Call], object]) -> Callable[[Call], object]:
-            self._functions[name] = inprocess.FunctionAgent(agent, function)
+            self._functions[name] = FunctionAgent(agent, function)
             return function
 
         return register
@@ -215,9 +215,9 @@ class Project:
         functions = [self._functions.get(one.get("agent") or "") for one in wanted]
         if not any(functions):
             return [self._detached(one) for one in wanted]
-        first_use(self.session)
-        who = find_caller(self.session.store)
-        batch = inprocess.Batch(self.session, self._settings(), who, shared=len(wanted) > 1)
+        ensure_project(self.session)
+        caller = find_caller(self.session.store)
+        batch = Batch(self.session, self._settings(), caller, shared=len(wanted) > 1)
         ours = [(one, function) for one, function in zip(wanted, functions, strict=True) if function]
         accepted = batch.accept(ours)
         if batch.shared:
@@ -257,17 +257,17 @@ class Project:
     ) -> Result | Task:
         """Run a plan: a `Plan`, the name of its file, or its text; its nodes may be functions of this process."""
         made, source, trusted = self._read_plan(plan)
-        first_use(self.session)
+        ensure_project(self.session)
         given = {"budget": budget, "after": after, "trusted": trusted}
         ours = sorted({node.agent for node in made.nodes.values()} & self._functions.keys())
         if ours and after is not None:
             why = f"{ours[0]} is a function of this process: its plan cannot wait for task {after} without it."
             raise BadInput(why, "Wait for that task first, then run the plan.")
         if ours:
-            batch = inprocess.Batch(self.session, self._settings(), find_caller(self.session.store), shared=True)
-            performance = performing.Performance(batch, self.pool, self._functions)
-            state = performance.begin(made, source, given)
-            self._plans.append(performance.thread)
+            batch = Batch(self.session, self._settings(), find_caller(self.session.store), shared=True)
+            nodes = FunctionNodes(batch, self.pool, self._functions)
+            state = nodes.begin(made, source, given)
+            self._plans.append(nodes.thread)
         else:
             state = submit_plan(self.session, made, source, given)
         task = Task(self, state.id, state.handle)
@@ -275,14 +275,14 @@ class Project:
 
     def _read_plan(self, given: PlanInput) -> tuple[Plan, str, bool]:
         """The plan, without errors; the text it was read from; and whether its commands may run."""
-        who = find_caller(self.session.store)
+        caller = find_caller(self.session.store)
         if isinstance(given, Plan):
-            return given, "", who.is_person
+            return given, "", caller.is_person
         text = os.fspath(given)
         is_file = not isinstance(given, str) or ("\n" not in text and os.path.exists(text))
         source = plan_source(text) if is_file else PlanSource("the plan", "", text.encode("utf-8", "replace"))
-        plan = sound_plan(source, check_source(self.session, source, own=self._functions))
-        trusted = may_run_plan(self.session, who, source, plan)
+        plan = require_sound_plan(source, check_source(self.session, source, own=self._functions))
+        trusted = may_run_plan(self.session, caller, source, plan)
         return plan, source.raw.decode("utf-8", "replace"), trusted
 
     def task(self, handle: TaskName) -> Task:
@@ -298,7 +298,7 @@ class Project:
         """Start a prepared task, or an ended one once more."""
         task = self._state(handle)
         if (function := self._functions.get(agent or task.agent)) is not None:
-            may_run_task(self.session, task)
+            require_runnable(self.session, task)
             went_on = {"run": task.runs[-1].id, "why": "run again"} if task.runs else None
             return self._run_function(task, function, went_on)
         answer = run_again(self.session, id=str(handle), agent=agent)
@@ -314,9 +314,9 @@ class Project:
             resume_task(self.session, id=state.id, answer=answer, from_=from_, agent=agent)
             made = Task(self, state.id, state.handle)
         else:
-            who = find_caller(self.session.store)
-            may_resume(self.session, who, state)
-            how = resume_from(self.session, who, state, answer, from_)
+            caller = find_caller(self.session.store)
+            require_resumable(self.session, caller, state)
+            how = resume_from(self.session, caller, state, answer, from_)
             made = self._run_function(self.session.store.task(state.id), function, how)
         if isinstance(task, Task):
             task.running = made.running
@@ -329,11 +329,9 @@ class Project:
     def _id(self, task: Task | TaskName) -> str:
         return task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
 
-    def _run_function(
-        self, task: RecordedTask, function: inprocess.FunctionAgent, went_on: dict[str, Any] | None
-    ) -> Task:
+    def _run_function(self, task: RecordedTask, function: FunctionAgent, went_on: dict[str, Any] | None) -> Task:
         require_seal(task)
-        batch = inprocess.Batch(self.session, self._settings(), find_caller(self.session.store), shared=False)
+        batch = Batch(self.session, self._settings(), find_caller(self.session.store), shared=False)
         batch.take(task, went_on)
         running = self._submit(batch, {task.id: function})
         return Task(self, task.id, task.handle, running[task.id])
@@ -351,9 +349,9 @@ class Project:
         """Everything in this project that waits for an answer."""
         return list(walk_questions(self.session, None, resume=True).payload["questions"])
 
-    def _submit(self, batch: inprocess.Batch, functions: Mapping[str, inprocess.FunctionAgent]) -> dict[str, Running]:
+    def _submit(self, batch: Batch, functions: Mapping[str, FunctionAgent]) -> dict[str, Running]:
         batch.at_work(len(functions))
-        futures = self.pool.submit(partial(inprocess.perform, batch, *one, self.pool) for one in functions.items())
+        futures = self.pool.submit(partial(run_function, batch, *one, self.pool) for one in functions.items())
         for future in futures:
             future.add_done_callback(lambda _: batch.at_work(-1))
         return {task_id: (batch, future) for task_id, future in zip(functions, futures, strict=True)}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from overhand.record import Question
 
 
-class Attention:
+class RunDeadline:
     """The deadline of one run of a function, and how many of its calls wait for an answer."""
 
     def __init__(

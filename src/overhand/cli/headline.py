@@ -120,13 +120,13 @@ def _live(row: Row, width: int, where: str, tone: str) -> Iterator[str]:
 
 
 def _question(row: Row, width: int) -> Iterator[str]:
-    question = row["question"]
+    first = row["question"]
     more = f" (and {row['questions'] - 1} more)" if row["questions"] > 1 else ""
-    lines = wrap(one_line(question["question"], _LONG) + more, width - 9, 3)
+    lines = wrap(one_line(first["question"], _LONG) + more, width - 9, 3)
     for number, line in enumerate(lines):
         yield f"       {colour('?', 'yellow') if number == 0 else ' '} {line}"
-    if question["options"]:
-        options = " / ".join(one_line(option, _LONG) for option in question["options"])
+    if first["options"]:
+        options = " / ".join(one_line(option, _LONG) for option in first["options"])
         yield from (f"         {line}" for line in wrap(options, width - 9, 2))
 
 

@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 def brief(payload: Payload) -> Iterator[str]:
     """One task, or several, in a few lines each."""
-    for number, task in enumerate(payload.get("tasks", [payload])):
+    for number, row in enumerate(payload.get("tasks", [payload])):
         if number:
             yield ""
-        yield f"{task['handle']}  {printable(task['title'])}"
-        yield f"   {_verdict(task)}"
-        if task["summary"]:
-            yield f"   {_said(task)}{printable(task['summary'])}"
-        for problem in task["problems"]:
+        yield f"{row['handle']}  {printable(row['title'])}"
+        yield f"   {_verdict(row)}"
+        if row["summary"]:
+            yield f"   {_said(row)}{printable(row['summary'])}"
+        for problem in row["problems"]:
             if problem["level"] == "error":
                 form = "form: " if problem.get("of") == "form" else ""
                 yield f"   ! {form}{printable(problem['message'])}"
-        for one in task["questions"]:
+        for one in row["questions"]:
             if one["answered"] is None:
                 options = " / ".join(one_line(option, 60) for option in one["options"])
                 yield f"   ? {one_line(one['question'], 500)}{f' ({options})' if options else ''}"
-                yield f"     overhand answer {task['handle']} {one['seq']} TEXT"
-        if task.get("output"):
-            yield f"   {task['output']}"
-        yield f"   receipt: overhand show {task['handle']}"
+                yield f"     overhand answer {row['handle']} {one['seq']} TEXT"
+        if row.get("output"):
+            yield f"   {row['output']}"
+        yield f"   receipt: overhand show {row['handle']}"
 
 
 def _verdict(payload: Payload) -> str:
@@ -199,10 +199,10 @@ def _asked(payload: Payload) -> Iterator[str]:
 def _runs(payload: Payload) -> Iterator[str]:
     repairs = payload.get("repairs") or 0
     yield f"{len(payload['runs'])} run(s), {repairs} repair(s)"
-    for run in payload["runs"][-3:]:
-        how = [run["cause"] or run["state"]] if run["cause"] != "exit" else []
-        how += [] if run["exit"] is None else [f"exit {run['exit']}"]
-        yield " · ".join(filter(None, (run["id"], run["agent"], ", ".join(how), run["status"] or "not judged")))
+    for row in payload["runs"][-3:]:
+        how = [row["cause"] or row["state"]] if row["cause"] != "exit" else []
+        how += [] if row["exit"] is None else [f"exit {row['exit']}"]
+        yield " · ".join(filter(None, (row["id"], row["agent"], ", ".join(how), row["status"] or "not judged")))
 
 
 def _what_next(payload: Payload) -> list[str]:
@@ -335,9 +335,9 @@ def _used(usage: Payload) -> Iterator[str]:
             share += f"; of it {say_tokens(below['tokens'])} tokens, {say_usd(below['usd'])} by what it delegated{held}"
         yield share
     if len(usage["runs"]) > 1:
-        for run in usage["runs"][-3:]:
-            cost = f" · {say_usd(run['usd'])}" if run["usd"] else ""
-            yield f"{run['id']}: {_about(run, run['tokens'])} tokens{cost}"
+        for row in usage["runs"][-3:]:
+            cost = f" · {say_usd(row['usd'])}" if row["usd"] else ""
+            yield f"{row['id']}: {_about(row, row['tokens'])} tokens{cost}"
     yield from (f"reached: {key}" for key in usage["limits"][-4:])
 
 

@@ -144,8 +144,8 @@ def _event(item: Payload) -> str:
         and (name != "usage" or value or key in ("input", "output"))
     )
     by = item.get("by", {})
-    who = by.get("run") or by.get("user") or by.get("kind") or ""
-    return f"{stamp}  {name:<12} {facts}  {colour(f'({who})', 'dim')}"
+    author = by.get("run") or by.get("user") or by.get("kind") or ""
+    return f"{stamp}  {name:<12} {facts}  {colour(f'({author})', 'dim')}"
 
 
 _SPOKEN = {"said": "  ", "did": "* ", "denied": "x not allowed: ", "failed": "! ", "noted": "! "}

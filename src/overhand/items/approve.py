@@ -60,31 +60,31 @@ _NEXT = {
 }
 
 
-def allows(who: str, now: str, to: str, *, live: bool = False) -> bool:
-    """Whether `who` (person, run, overhand) may make this step; only Overhand takes an item from a live run."""
-    if live and who == "person" and now == "claimed":
+def allows(role: str, now: str, to: str, *, live: bool = False) -> bool:
+    """Whether this role (person, run, overhand) may make this step; only Overhand takes an item from a live run."""
+    if live and role == "person" and now == "claimed":
         return False
-    return to in MOVES.get(who, {}).get(now, ())
+    return to in MOVES.get(role, {}).get(now, ())
 
 
-def refusal(who: str, now: str, to: str, item: str, holder: str = "") -> tuple[str, str]:
+def refusal(role: str, now: str, to: str, item: str, holder: str = "") -> tuple[str, str]:
     """Why not, and what to type instead; `holder` works on it."""
     why = f"held by {holder}" if holder else _MEANING.get(now, "it has no tag of a known stage")
     task = holder.removeprefix("task ")
     hint = f"Stop it first: overhand stop {task}" if task != holder else _NEXT.get(now, "")
-    able = "Only a person can do that." if who == "run" and to in MOVES["person"].get(now, ()) else ""
+    able = "Only a person can do that." if role == "run" and to in MOVES["person"].get(now, ()) else ""
     verb = {"delegated": "approved", "next": "approved", "dismissed": "dismissed", "needs": "put back"}.get(to, to)
     return f"{item} cannot be {verb} now: {why}.{' ' + able if able else ''}", hint.format(item=item)
 
 
-def require_approver(store: Store, who: Caller, what: str, *, terminal: bool, allowed: bool) -> str:
+def require_approver(store: Store, caller: Caller, what: str, *, terminal: bool, allowed: bool) -> str:
     """How this approval is a person's; a run's attempt is refused and kept in its log."""
-    if not who.is_person:
-        why = f"{what} is for a person; this was called from inside run {who.run}."
+    if not caller.is_person:
+        why = f"{what} is for a person; this was called from inside run {caller.run}."
         error = NotAllowed(why, "Leave the item as it is: a person sees it with `overhand item list`.")
-        if who.task is not None:
+        if caller.task is not None:
             event = ChildRefused(code=error.code, title=what[:200], why=why[:500])
-            with store.lock(who.task, who.by("item")) as locked:
+            with store.lock(caller.task, caller.by("item")) as locked:
                 locked.append(event, Notice(text=f"{what} was tried from inside the run, and refused."))
         raise error
     if terminal:
@@ -200,14 +200,14 @@ def approve_item(
     *,
     stage: str = "delegated",
     how: str = "terminal",
-    who: Caller | None = None,
+    caller: Caller | None = None,
     shown: bool = False,
 ) -> Task:
     """Make the task, which is the record, then write it into the tag; exactly one approval of an item succeeds.
 
     If it was shown to a person first, its whole document must still be what they saw.
     """
-    drafted = draft_of_item(store, config, place, by, stage=stage, how=how, who=who or Caller())
+    drafted = draft_of_item(store, config, place, by, stage=stage, how=how, caller=caller or Caller())
     store.ensure()
     with Lock(f"{store.own}/items.lock", "The list of approvals"):
         now = (place.key, place.stage)
@@ -240,7 +240,7 @@ def _changed(store: Store, place: ItemPlace, same: list[ItemPlace]) -> Refused:
 
 
 def draft_of_item(
-    store: Store, config: Config, place: ItemPlace, by: By, *, stage: str, how: str, who: Caller
+    store: Store, config: Config, place: ItemPlace, by: By, *, stage: str, how: str, caller: Caller
 ) -> Draft:
     """The task as it would be made, if nothing speaks against it."""
     route = route_of(config.routes, place.kind)
@@ -251,7 +251,7 @@ def draft_of_item(
     require_trusted(store.root, agent.trusted_with)
     asked = str(by.get("user") or by.get("kind") or "")
     item = _item(config, place, route, stage=stage, how=how, asked=asked)
-    return build_draft(brief_of(store.root, config, place, item), agent, who, store, config)
+    return build_draft(brief_of(store.root, config, place, item), agent, caller, store, config)
 
 
 def brief_of(root: str, config: Config, place: ItemPlace, item: dict[str, Any]) -> Brief:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from overhand.plans.skeleton import fitting_agents, outline_plan, plan_slug, plan_template, short_plan
     from overhand.plans.starter import NodeStart, NodeStarter
     from overhand.plans.strategy import explain_score, score_plan
-    from overhand.plans.task import accepted_plan, begin_plan, give_up_plan, make_plan_task, node_situation
+    from overhand.plans.task import abandon_plan, accepted_plan, begin_plan, make_plan_task, node_situation
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -38,6 +38,6 @@ else:
             "skeleton": "fitting_agents outline_plan plan_slug plan_template short_plan",
             "starter": "NodeStart NodeStarter",
             "strategy": "explain_score score_plan",
-            "task": "accepted_plan begin_plan give_up_plan make_plan_task node_situation",
+            "task": "abandon_plan accepted_plan begin_plan make_plan_task node_situation",
         },
     )

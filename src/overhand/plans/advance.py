@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from overhand.plans import progress, transitions
-from overhand.plans.order import parts_of
+from overhand.plans.order import glob_parts
 from overhand.plans.progress import Command, Limits, NodeState, PlanEvent, PlanState
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def new_plan_state(plan: Plan, limits: Limits = _NO_LIMITS) -> PlanState:
     state = PlanState(plan, limits)
     specs = sorted(plan.nodes.values(), key=lambda spec: spec.priority)
     for rank, spec in enumerate(specs):
-        node = NodeState(spec, rank, tuple(map(parts_of, spec.writes)), agent=spec.agent, missing=len(spec.needs))
+        node = NodeState(spec, rank, tuple(map(glob_parts, spec.writes)), agent=spec.agent, missing=len(spec.needs))
         node.approved = not spec.requires_approval
         state.order.append(node)
         state.nodes[spec.id] = node

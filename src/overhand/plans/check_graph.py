@@ -11,7 +11,7 @@ from overhand.documents import one_line, shorten
 from overhand.plans import refs
 from overhand.plans.contract import ALL, MERGE
 from overhand.plans.model import RESERVED, Interface, Node
-from overhand.plans.order import cycles, dependencies, in_order, meet, parts_of
+from overhand.plans.order import cycles, dependencies, glob_parts, in_order, may_overlap
 
 if TYPE_CHECKING:
     from overhand.plans.check import Findings
@@ -246,12 +246,12 @@ def _meeting(writers: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
     """Pairs of globs that may name one file; a glob that several nodes have meets itself."""
     globs = list(writers)
     yield from ((glob, glob) for glob in globs if len(writers[glob]) > 1)
-    parts = {glob: parts_of(glob) for glob in globs}
+    parts = {glob: glob_parts(glob) for glob in globs}
     is_small = len(globs) ** 2 // 2 <= _PAIRS
     wild = [glob for glob in globs if is_small or any(sign in glob for sign in "*?[{")]
     plain = [] if is_small else sorted(set(globs) - set(wild))  # compared with wildcards only
     for one, other in islice(chain(combinations(wild, 2), product(wild, plain)), _PAIRS):
-        if meet(parts[one], parts[other]):
+        if may_overlap(parts[one], parts[other]):
             yield one, other
 
 

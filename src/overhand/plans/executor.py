@@ -94,7 +94,7 @@ class PlanExecutor:
     ) -> PlanExecutor:
         """Take a plan over as it stands; raises Busy while another process executes it."""
         folder = actor.store.folder(task_id)
-        own = tasks.ensure_begun(actor, task_id, run_id)
+        own = tasks.ensure_started(actor, task_id, run_id)
         plan = tasks.accepted_plan(actor.store, own)
         defaults = defaults_for(actor, plan, own, run_id, starter)  # what may fail comes before the lock
         if cap is None:  # the supervisor keeps the project's cap; a few nodes more may wait in its queue
@@ -240,7 +240,7 @@ class PlanExecutor:
 
     def _is_unbegun(self, task_id: str, attempt: int) -> bool:
         try:
-            return tasks.is_unbegun(self.actor.store.task(task_id), attempt)
+            return tasks.never_started(self.actor.store.task(task_id), attempt)
         except NotFound:
             return False
 

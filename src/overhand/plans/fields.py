@@ -170,7 +170,7 @@ def make_node(id: str, fields: dict[str, Any], at: int) -> Node:
     return Node(**{"agent": "", **fields, "id": id, "needs": needs, "at": at})
 
 
-def spoken(id: str) -> str:
+def words_of_id(id: str) -> str:
     """An id in words."""
     return id.replace("-", " ").replace("_", " ").strip().capitalize()
 

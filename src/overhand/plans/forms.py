@@ -12,7 +12,7 @@ from typing import Any
 
 from overhand.documents import one_line, shorten
 from overhand.plans import refs
-from overhand.plans.fields import make_node, read_node, read_plan, settled, spoken
+from overhand.plans.fields import make_node, read_node, read_plan, settled, words_of_id
 from overhand.plans.merge import MERGES
 from overhand.plans.model import RESERVED, Merge, Node, Plan
 from overhand.plans.source import Path
@@ -85,7 +85,7 @@ def _subtask(nodes: _Nodes, one: Any, path: Path, task: str) -> None:
     if not (fields.get("outputs") and fields.get("verification")):
         _promises(gather, one, path, name or "The node", fields)
     if not fields.get("task"):
-        fields["task"] = f"{spoken(name)}: {task}" if task else spoken(name)
+        fields["task"] = f"{words_of_id(name)}: {task}" if task else words_of_id(name)
     nodes.add(name, fields, path)
 
 

@@ -55,7 +55,7 @@ class NodeDefaults:
     config: Config
     plan: Plan
     state: Task  # of the plan's own task
-    who: Caller  # the plan's caller, which would delegate the nodes if there were no plan
+    caller: Caller  # the plan's caller, which would delegate the nodes if there were no plan
     find: Callable[[str], Agent]
     hint: str = ""  # low, medium or high: how strong a model the plan needs
     context: str = ""  # what every node gets
@@ -79,7 +79,7 @@ def node_defaults(
         config=config,
         plan=plan,
         state=task,
-        who=caller_of(store, task, run_id),
+        caller=caller_of(store, task, run_id),
         find=cache(lambda name: find(name) or _trusted(store, config, name)),
         hint=hint or strategy.score_plan(plan).level,
         context=common.context,
@@ -130,7 +130,7 @@ def refusals(base: NodeDefaults) -> list[Problem]:
 def draft(base: NodeDefaults, node: Node, inputs: Mapping[str, Any], task: str | None = None) -> Draft:
     """The node as a task to be made; raises what a guard has against it."""
     brief = brief_of(base, node, inputs, node.task if task is None else task)
-    return build_draft(brief, base.find(node.agent), base.who, base.store, base.config)
+    return build_draft(brief, base.find(node.agent), base.caller, base.store, base.config)
 
 
 def brief_of(base: NodeDefaults, node: Node, inputs: Mapping[str, Any], task: str) -> Brief:

@@ -106,7 +106,7 @@ def _circle(needs: Mapping[str, Sequence[str]], first: str, inside: set[str]) ->
 _MAGIC = "*?[{"
 
 
-def parts_of(glob: str) -> tuple[str, ...]:
+def glob_parts(glob: str) -> tuple[str, ...]:
     """Its segments, lower case: on some disks README and readme are one file."""
     parts = tuple(part for part in glob.casefold().split("/") if part not in ("", "."))
     if glob.endswith("/"):
@@ -114,8 +114,8 @@ def parts_of(glob: str) -> tuple[str, ...]:
     return ("/", *parts) if glob.startswith(("/", "~")) or ".." in parts else parts
 
 
-def meet(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two globs, as `parts_of` has them, may name one file; in doubt yes. A path holds everything below it."""
+def may_overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether two globs, in their parts, may name one file; in doubt yes. A path holds everything below it."""
     if (one[:1] == ("/",)) != (other[:1] == ("/",)):
         return True  # where an absolute path leads is not known here
     seen, todo = set(), [(0, 0)]

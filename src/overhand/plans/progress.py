@@ -134,7 +134,7 @@ class NodeState:
 
     spec: Node
     rank: int  # its place in the order of starting: priority, then the order of the plan
-    globs: tuple[tuple[str, ...], ...]  # the files that it declares to write, as `order.parts_of` has them
+    globs: tuple[tuple[str, ...], ...]  # the files that it declares to write, as `order.glob_parts` has them
     state: str = PENDING
     attempt: int = 0  # the latest attempt that was started, over all runs of the plan
     agent: str = ""

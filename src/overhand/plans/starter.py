@@ -154,7 +154,7 @@ class NodeTasks:
                 fresh.append(command)
                 continue
             try:
-                if command.attempt > 1 or tasks.is_unbegun(self.actor.store.task(task_id), 1):
+                if command.attempt > 1 or tasks.never_started(self.actor.store.task(task_id), 1):
                     tasks.next_attempt(self.actor, task_id, command)
             except NotFound:  # it was cleaned away since: the node begins anew
                 fresh.append(command)

@@ -166,7 +166,7 @@ def _begin_run(locked: LockedTask, run_id: str) -> None:
     locked.append(RunStarted(run=run_id))
 
 
-def ensure_begun(actor: Actor, task_id: str, run_id: str) -> Task:
+def ensure_started(actor: Actor, task_id: str, run_id: str) -> Task:
     """A plan's task whose run has begun; a kill may have interrupted that."""
     task = actor.store.task(task_id)
     if task.runs[-1].state == "starting":
@@ -177,7 +177,7 @@ def ensure_begun(actor: Actor, task_id: str, run_id: str) -> Task:
     return task
 
 
-def give_up_plan(actor: Actor, task_id: str, run_id: str, why: str) -> list[str]:
+def abandon_plan(actor: Actor, task_id: str, run_id: str, why: str) -> list[str]:
     """Fail the run of a plan that cannot be executed any more; the tasks of its nodes, which are asked to stop."""
     with actor.store.lock(task_id, actor.by) as locked:
         current = locked.task.current_run
@@ -207,7 +207,7 @@ def attempt_of(child: Task) -> int:
     return max((int(attempt) for attempt, _ in causes), default=1)
 
 
-def is_unbegun(child: Task, attempt: int) -> bool:
+def never_started(child: Task, attempt: int) -> bool:
     """Whether this attempt belonged to a function of a process that died before it began."""
     at_rest = not child.queued and child.current_run is None
     return at_rest and (attempt_of(child) != attempt or (child.status is None and not child.runs))

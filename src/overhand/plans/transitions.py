@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from overhand.plans import progress
-from overhand.plans.order import meet
+from overhand.plans.order import may_overlap
 from overhand.plans.progress import Command, NodeState, PlanState
 
 # nodes that start
@@ -37,7 +37,7 @@ def fill(state: PlanState, todo: list[Command]) -> None:
     ready, cap = state.ready, state.cap
     while ready and (not cap or state.slots < cap) and state.phase == progress.GOING:
         node = state.order[ready[0]]
-        if any(meet(one, held) for writer in state.writers for held in writer.globs for one in node.globs):
+        if any(may_overlap(one, held) for writer in state.writers for held in writer.globs for one in node.globs):
             state.aside.append(heappop(ready))
         elif not state.budget or _fits(state, node):
             heappop(ready)

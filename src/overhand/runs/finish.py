@@ -43,22 +43,22 @@ _OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only a run 
 
 
 def finish_run(
-    actor: Actor, task_id: str, *, patient: bool = False, told: Callable[[Task], None] = lambda _: None
+    actor: Actor, task_id: str, *, patient: bool = False, on_verdict: Callable[[Task], None] = lambda _: None
 ) -> Task:
     """Judge the run that has ended, once; a second caller finds it judged, or waits for that if patient.
 
-    `told` is called with our verdict while the task is locked, before an item's tag can show it; with another
+    `on_verdict` is called with our verdict while the task is locked, before an item's tag can show it; with another
     process's verdict when we find it.
     """
     ours: list[Task] = []
 
     def tell(judged: Task) -> None:
         ours.append(judged)
-        told(judged)
+        on_verdict(judged)
 
     task = _finish(actor, task_id, patient, tell)
     if not ours and unjudged_run(task) is None:
-        told(task)
+        on_verdict(task)
     spending.settle_budget(actor, task)
     if task.item and is_tag_behind(task):
         try:
@@ -68,7 +68,7 @@ def finish_run(
     return task
 
 
-def _finish(actor: Actor, task_id: str, patient: bool, told: Callable[[Task], None]) -> Task:
+def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Task], None]) -> Task:
     task = actor.store.task(task_id)
     ended = unjudged_run(task)
     if ended is None:
@@ -104,7 +104,7 @@ def _finish(actor: Actor, task_id: str, patient: bool, told: Callable[[Task], No
                 if task.item and not following:
                     following = recovery_events(locked.task, event, ended, case.returned.value)
                 locked.append(event, *following, sync=actor.sync_results)
-                told(locked.task)
+                on_verdict(locked.task)
             return locked.task
 
 

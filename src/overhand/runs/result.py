@@ -252,9 +252,9 @@ def report_lines(report: dict[str, Any]) -> list[str]:
         lines.append(f"- [x] handoff {handoff['path']} ({handoff['words']} words, about {handoff['tokens']} tokens)")
     if report["checkpoint"]:
         lines.append(f"- [x] checkpoint {report['checkpoint']}")
-    state = report["state"]
-    through = f" ({' → '.join(state['phases'])})" if state["phases"] else ""
-    lines.append(f"{_mark(state['to'] == 'completed')} state {state['from']} → {state['to']}{through}")
+    change = report["state"]
+    through = f" ({' → '.join(change['phases'])})" if change["phases"] else ""
+    lines.append(f"{_mark(change['to'] == 'completed')} state {change['from']} → {change['to']}{through}")
     if used := report["usage"]:
         about = "~" if used.get("estimated") else ""
         money = f", ${used['usd']:.2f}" if used.get("usd") else ""

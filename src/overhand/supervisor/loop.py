@@ -356,7 +356,7 @@ def close(actor: Actor, task_id: str, on_verdict: Callable[[Task], None]) -> tup
     """
     task = settle_run(actor, task_id)
     changed = stop_children(actor, task)
-    task = finish_run(actor, task_id, told=on_verdict)
+    task = finish_run(actor, task_id, on_verdict=on_verdict)
     if unjudged_run(task):
         raise Busy(f"Task {task_id} is being judged by another process.")
     changed += stop_children(actor, task)  # its last output may have asked for a person

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from overhand.errors import Busy, OverhandError, Refused, StorageFailed
-from overhand.plans import PLAN_LOCK, NodeStarter, PlanExecutor, give_up_plan
+from overhand.plans import PLAN_LOCK, NodeStarter, PlanExecutor, abandon_plan
 from overhand.supervisor.context import Changed
 from overhand.system import is_held
 
@@ -129,7 +129,7 @@ class Plans:
             self._give_up(task_id, current.id, f"The plan cannot go on: {reason}")
 
     def _give_up(self, task_id: str, run_id: str, why: str) -> None:
-        for changed in give_up_plan(self._actor(task_id), task_id, run_id, why):
+        for changed in abandon_plan(self._actor(task_id), task_id, run_id, why):
             self._mail.post(Changed(changed))
 
     def drop(self, task_id: str) -> None:

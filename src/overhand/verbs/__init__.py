@@ -4,17 +4,17 @@ from overhand import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.verbs.agents import found_programs
+    from overhand.verbs.agents import installed_programs
     from overhand.verbs.ask import give_answer, walk_questions
-    from overhand.verbs.control import may_run_task, run_again, stop_tasks
+    from overhand.verbs.control import require_runnable, run_again, stop_tasks
     from overhand.verbs.delegate import delegate_task, draft_in_session, make_tasks, note_refusal
     from overhand.verbs.finish_run import handoff_of_caller
-    from overhand.verbs.plan import PlanSource, check_source, plan_source, sound_plan
+    from overhand.verbs.plan import PlanSource, check_source, plan_source, require_sound_plan
     from overhand.verbs.plan_run import accept_plan, find_plan, may_run_plan, plan_dry_run, plan_receipt, plan_rows
     from overhand.verbs.plan_run import submit_plan, wait_for_plan
-    from overhand.verbs.resume import may_resume, resume_from, resume_task
+    from overhand.verbs.resume import require_resumable, resume_from, resume_task
     from overhand.verbs.send import send_message
-    from overhand.verbs.setup import first_use
+    from overhand.verbs.setup import ensure_project
     from overhand.verbs.show import describe_task
     from overhand.verbs.status import Headline
     from overhand.verbs.table import ALIASES, GLOBAL_ARGS, GROUPS, VERBS, VERB_BY_NAME
@@ -25,17 +25,17 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "agents": "found_programs",
+            "agents": "installed_programs",
             "ask": "give_answer walk_questions",
-            "control": "may_run_task run_again stop_tasks",
+            "control": "require_runnable run_again stop_tasks",
             "delegate": "delegate_task draft_in_session make_tasks note_refusal",
             "finish_run": "handoff_of_caller",
-            "plan": "PlanSource check_source plan_source sound_plan",
+            "plan": "PlanSource check_source plan_source require_sound_plan",
             "plan_run": "accept_plan find_plan may_run_plan plan_dry_run plan_receipt plan_rows submit_plan "
             "wait_for_plan",
-            "resume": "may_resume resume_from resume_task",
+            "resume": "require_resumable resume_from resume_task",
             "send": "send_message",
-            "setup": "first_use",
+            "setup": "ensure_project",
             "show": "describe_task",
             "status": "Headline",
             "table": "ALIASES GLOBAL_ARGS GROUPS VERBS VERB_BY_NAME",

@@ -118,7 +118,7 @@ def _default(session: Session, config: Any) -> dict[str, str] | None:
     return {"agent": name, "why": why}
 
 
-def found_programs() -> dict[str, str]:
+def installed_programs() -> dict[str, str]:
     """The agent programs on PATH."""
     from shutil import which
 
@@ -134,7 +134,7 @@ def example_file(name: str | None) -> str:
 
     from overhand.agents import lookup
 
-    chosen = name or next(iter(found_programs()), "worker")
+    chosen = name or next(iter(installed_programs()), "worker")
     driver = lookup(chosen)
     if driver and (driver.program or driver.example):
         how = f"  driver: {chosen}\n{driver.example}"
@@ -174,7 +174,7 @@ def _try(session: Session, brief: Brief) -> Task:
     from overhand.system import deadline
     from overhand.verbs.control import ask_to_stop
     from overhand.verbs.delegate import accept
-    from overhand.verbs.show import lately
+    from overhand.verbs.show import last_activity
     from overhand.verbs.tasks import refresh_task
 
     task, agent, _ = accept(session, brief)
@@ -188,7 +188,7 @@ def _try(session: Session, brief: Brief) -> Task:
                 ask_to_stop(session, find_caller(session.store), task_id, now=True)
                 hand_to_supervisor(session.store, [task_id])
                 break
-            doing = lately(session, task)
+            doing = last_activity(session, task)
             session.progress(f"{agent.name} is at work, {time.monotonic() - began:.0f}s · {doing or 'it begins'}")
             bell.wait(min(1.0, until - time.monotonic()))
     return task

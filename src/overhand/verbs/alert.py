@@ -33,8 +33,8 @@ def alert(
         return Reply({"schema": "overhand.alert/1", "alerts": [_shown(one) for one in found], "all": all})
     if not words:
         raise BadInput("Which alert?", f"Say it: overhand alert {do} TITLE")
-    who = find_caller(session.store)
-    stamp = f"{now_stamp()} by {f'run {who.run} of {who.path[-1]}' if who.run else user_name()}"
+    caller = find_caller(session.store)
+    stamp = f"{now_stamp()} by {f'run {caller.run} of {caller.path[-1]}' if caller.run else user_name()}"
     if do == "resolve":
         stamp = f"{stamp}: {note}" if note else stamp
         return Reply({"schema": "overhand.alert/1", **_shown(resolve_alert(session.root, config, words, stamp))})

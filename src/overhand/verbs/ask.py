@@ -45,16 +45,16 @@ def ask(
     timeout: str | None = None,
 ) -> Reply:
     """Ask from inside a run, and wait for the answer."""
-    who = find_caller(session.store)
-    if who.is_person or who.task is None or who.run is None:
+    caller = find_caller(session.store)
+    if caller.is_person or caller.task is None or caller.run is None:
         raise BadInput(
             "`overhand ask` is for an agent inside its run; this is a shell.",
             "See what waits for an answer: overhand answer",
         )
-    place = session.store.run_folder(who.task, who.run)
+    place = session.store.run_folder(caller.task, caller.run)
     seconds = option_duration("--timeout", timeout) if timeout is not None else _max_block(place)
     if again is not None:
-        known = session.store.task(who.task).question(int(again)) if again.isascii() and again.isdigit() else None
+        known = session.store.task(caller.task).question(int(again)) if again.isascii() and again.isdigit() else None
         if known is None:
             raise NotFound(f"This task has no question {again}.", 'Ask it: overhand ask "…"')
         asked = known
@@ -62,14 +62,14 @@ def ask(
         raise BadInput("Ask what?", 'For example: overhand ask "Which one?" --option a --option b')
     else:
         asking = Asking(text=question, options=option or (), only=closed, step=step or "")
-        asked = ask_question(session.store, who.task, who.run, asking, who.by(session.via))
+        asked = ask_question(session.store, caller.task, caller.run, asking, caller.by(session.via))
     session.progress(f"Waiting for an answer to question {asked.seq} …")
     with WaitingMark(place, asked.seq):
-        answer = wait_for_answer(session.store, who.task, asked, seconds, cancelled=session.gone)
-        if answer is None and has_unread_files(session.store, session.store.task(who.task)):
+        answer = wait_for_answer(session.store, caller.task, asked, seconds, cancelled=session.gone)
+        if answer is None and has_unread_files(session.store, session.store.task(caller.task)):
             # written by hand while no supervisor ran
-            take_in_files(session.store, session.store.task(who.task), who.by(session.via))
-            answer = recorded_answer(session.store, who.task, asked.seq)
+            take_in_files(session.store, session.store.task(caller.task), caller.by(session.via))
+            answer = recorded_answer(session.store, caller.task, asked.seq)
         if answer is None and not session.is_gone():  # a client that is gone does not wait
             leave_waiting_mark(place, asked.seq)
     if answer is None:
@@ -78,7 +78,7 @@ def ask(
             f"Wait on within 30 seconds: overhand ask --again {asked.seq}",
             seq=asked.seq,
         )
-    shown = {"schema": "overhand.ask/1", "task_id": who.task, "seq": asked.seq, "question": asked.text}
+    shown = {"schema": "overhand.ask/1", "task_id": caller.task, "seq": asked.seq, "question": asked.text}
     return Reply({**shown, "answer": answer})
 
 
@@ -104,12 +104,12 @@ def answer(session: Session, id: str | None = None, text: list[str] | None = Non
 
 
 def give_answer(
-    session: Session, who: Caller, task_id: str, seq: int | None, text: str, *, resume: bool
+    session: Session, caller: Caller, task_id: str, seq: int | None, text: str, *, resume: bool
 ) -> dict[str, Any]:
     """Record one answer and see that the task continues."""
     task = session.store.task(task_id)
-    _may_answer(session, who, task, seq)
-    by = who.by(session.via)
+    _may_answer(session, caller, task, seq)
+    by = caller.by(session.via)
     if has_unread_files(session.store, task):
         take_in_files(session.store, session.store.task(task_id), by)
     if resume and task.current_run is None:
@@ -144,9 +144,9 @@ def _carry_on(session: Session, task: Task) -> None:
             session.tell(f"{error.message} {error.hint}")
 
 
-def _may_answer(session: Session, who: Caller, task: Task, seq: int | None) -> None:
+def _may_answer(session: Session, caller: Caller, task: Task, seq: int | None) -> None:
     """A person may, or a run above the one that asks; a permission is only for a person."""
-    if who.is_person:
+    if caller.is_person:
         return
     if any(q.via == "permission" for q in task.open_questions if seq in (None, q.seq)):
         raise NotAllowed(
@@ -155,11 +155,11 @@ def _may_answer(session: Session, who: Caller, task: Task, seq: int | None) -> N
         )
     above = task.parent
     while above is not None:
-        if above.run == who.run:
+        if above.run == caller.run:
             return
         above = session.store.task(above.task).parent
     raise Refused(
-        f"Run {who.run} may not answer task {task.name}: it did not delegate it.",
+        f"Run {caller.run} may not answer task {task.name}: it did not delegate it.",
         "Only a person, or a run above the one that asks, can answer.",
     )
 
@@ -175,14 +175,16 @@ def walk_questions(session: Session, handle: str | None, *, resume: bool) -> Rep
         if handle is not None and not shown:
             choose_question(session.store.task(session.store.resolve(handle)), None)
         return Reply(payload)
-    who = find_caller(session.store)
+    caller = find_caller(session.store)
     for number, one in enumerate(shown, 1):
         text = _ask_person(session, session.read, one, f"{number} of {len(shown)}")
         if text is None:
             break
         if text:
             try:
-                payload["answered"].append(give_answer(session, who, one["task_id"], one["seq"], text, resume=resume))
+                payload["answered"].append(
+                    give_answer(session, caller, one["task_id"], one["seq"], text, resume=resume)
+                )
             except Refused as error:  # another process answered it first
                 session.tell(f"  {error.message}")
     done = {(one["task_id"], one["seq"]) for one in payload["answered"]}

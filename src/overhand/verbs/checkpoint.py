@@ -25,48 +25,48 @@ def checkpoint(
     name: str | None = None,
     git_tag: bool = False,
 ) -> Reply:
-    who = find_caller(session.store)
+    caller = find_caller(session.store)
     if do == "show":
-        return Reply(_show(session, who, id))
-    task = _task(session, who, id, do)
+        return Reply(_show(session, caller, id))
+    task = _task(session, caller, id, do)
     if do == "list":
         rows = [
             {"checkpoint_id": e.id, "created": e.t or None, "run": e.run, "why": e.why or None, "reason": e.reason}
             for e in task.checkpoints
         ]
         return Reply({**about_task("checkpoint", task, "title"), "checkpoints": rows})
-    return Reply(_create(session, who, task, reason or "", handoff or "quick", name or "", git_tag=git_tag))
+    return Reply(_create(session, caller, task, reason or "", handoff or "quick", name or "", git_tag=git_tag))
 
 
-def _task(session: Session, who: Caller, id: str | None, do: str) -> Task:
+def _task(session: Session, caller: Caller, id: str | None, do: str) -> Task:
     """Inside a run its own task, else the one that is named."""
-    task_id = who.task if id is None else session.store.resolve(id)
+    task_id = caller.task if id is None else session.store.resolve(id)
     if task_id is None:
         raise BadInput("Which task?", f"Name it: overhand checkpoint {do} 3")
-    if not who.is_person and task_id != who.task:
+    if not caller.is_person and task_id != caller.task:
         raise NotAllowed(f"Task {id} is not the one of this run.", f"Leave the ID out: overhand checkpoint {do}")
     return session.store.task(task_id)
 
 
 def _create(
-    session: Session, who: Caller, task: Task, reason: str, handoff: str, name: str, *, git_tag: bool
+    session: Session, caller: Caller, task: Task, reason: str, handoff: str, name: str, *, git_tag: bool
 ) -> dict[str, Any]:
     task_id = task.id
     if task.created is None:
         raise Refused(f"Task {task_id} has not begun.", f"Start it: overhand run {task_id}")
     current = task.current_run
-    if who.run is not None and (current is None or current.id != who.run):
+    if caller.run is not None and (current is None or current.id != caller.run):
         raise StaleRun(
-            f"Run {who.run} no longer holds task {task_id}; it cannot save a point of it.",
+            f"Run {caller.run} no longer holds task {task_id}; it cannot save a point of it.",
             "Nothing more is to be done here: end.",
         )
     made = create_checkpoint(
         session.store,
         task_id,
-        who.by(session.via),
-        run=who.run or (current.id if current else None),
+        caller.by(session.via),
+        run=caller.run or (current.id if current else None),
         reason=reason,
-        why="agent" if who.run else "person",
+        why="agent" if caller.run else "person",
         handoff=handoff,
         name=name,
     )
@@ -87,7 +87,7 @@ def _create(
     }
 
 
-def _show(session: Session, who: Caller, name: str | None) -> dict[str, Any]:
+def _show(session: Session, caller: Caller, name: str | None) -> dict[str, Any]:
     """A checkpoint by its id, or the latest of a task."""
     if name is not None and name.startswith("ckpt_"):
         task_id = checkpoint_owner(session.store, name)
@@ -96,7 +96,7 @@ def _show(session: Session, who: Caller, name: str | None) -> dict[str, Any]:
         task = session.store.task(task_id)
         found = find_checkpoint(task, name)
     else:
-        task = _task(session, who, None if name == "latest" else name, "show")
+        task = _task(session, caller, None if name == "latest" else name, "show")
         found = find_checkpoint(task, "latest")
     text = checkpoint_text(session.store, task.id, found)
     return {

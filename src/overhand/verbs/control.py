@@ -37,17 +37,17 @@ def stop_tasks(session: Session, id: list[str] | None = None, all: bool = False,
     """End tasks; returns when no process of their runs is left."""
     if not id and not all:
         raise BadInput("Stop what?", "Name a task: overhand stop 3, or all of them: overhand stop --all")
-    who = find_caller(session.store)
+    caller = find_caller(session.store)
     if all:
         task_ids = [s.id for s in open_tasks(session.store.tasks())]
     else:
         task_ids = [session.store.resolve(handle) for handle in id or []]
-    for task_id in task_ids if not who.is_person else []:
+    for task_id in task_ids if not caller.is_person else []:
         parent = session.store.task(task_id).parent
-        if not parent or parent.run != who.run:
+        if not parent or parent.run != caller.run:
             raise Refused(f"Task {task_id} was not delegated by this run.", "Ask the person who started it.")
     task_ids = [*dict.fromkeys(t for task_id in task_ids for t in (task_id, *_awaited(session.store.task(task_id))))]
-    was = {task_id: ask_to_stop(session, who, task_id, now) for task_id in task_ids}
+    was = {task_id: ask_to_stop(session, caller, task_id, now) for task_id in task_ids}
     asked = [task_id for task_id, what in was.items() if what == "asked"]
     if unbegun := [t for t, what in was.items() if what == "queued" and session.store.task(t).cause]:
         hand_to_supervisor(session.store, unbegun)  # the supervisor reports it to the run that delegated it
@@ -77,10 +77,10 @@ def _grace(session: Session, task_id: str) -> float:
         return Config().stop_grace
 
 
-def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
+def ask_to_stop(session: Session, caller: Caller, task_id: str, now: bool) -> str:
     """`asked`, or why there was nothing to ask."""
     task = refresh_task(session, session.store.task(task_id))
-    with session.store.lock(task_id, who.by(session.via)) as locked:
+    with session.store.lock(task_id, caller.by(session.via)) as locked:
         task = locked.task
         current = task.current_run
         if task.queued or (task.created and task.status is None and not task.runs):
@@ -147,10 +147,10 @@ def run_again(
         return daemon(session)
     if monitor_tags or not id:
         raise BadInput("Run what?", "Name a task: overhand run 3; or watch tags, and nothing else: --monitor-tags")
-    from overhand.verbs.setup import ask_for_trust, first_use
+    from overhand.verbs.setup import ask_for_trust, ensure_project
 
-    first_use(session)
-    who = find_caller(session.store)
+    ensure_project(session)
+    caller = find_caller(session.store)
     task_id = workspace_of(id) if os.path.isdir(id) and os.sep in id else None
     if task_id is None:
         task_id = session.store.resolve(id)
@@ -159,26 +159,26 @@ def run_again(
             f"{id} is not in this project's .agent-workspaces.",
             f"Name that project: overhand --project DIR run {task_id}",
         )
-    ask_for_trust(session, who)
+    ask_for_trust(session, caller)
     task = refresh_task(session, session.store.task(task_id))
     if task.is_plan:
-        return run_plan(session, who, task, {"why": "run again"}, agent, "run", wait=wait)
+        return run_plan(session, caller, task, {"why": "run again"}, agent, "run", wait=wait)
     config = config_of_task(session.root, load_config(session.root), task.settings)
     chosen = find_agent(session.root, agent or _agent_of(session, task, config), config)
     require_trusted(session.root, chosen.trusted_with)
     if task.created is None:
-        _record_folder(session, who, task, chosen, config)
+        _record_folder(session, caller, task, chosen, config)
     else:
         require_seal(task)
-    return queue_again(session, who, task_id, Accepted(agent=chosen.name), "run", wait=wait)
+    return queue_again(session, caller, task_id, Accepted(agent=chosen.name), "run", wait=wait)
 
 
-def queue_again(session: Session, who: Caller, task_id: str, accepted: Accepted, verb: str, *, wait: bool) -> Reply:
+def queue_again(session: Session, caller: Caller, task_id: str, accepted: Accepted, verb: str, *, wait: bool) -> Reply:
     """Queue a free task for its next run, which continues from an earlier one."""
-    with session.store.lock(task_id, who.by(session.via)) as locked:
+    with session.store.lock(task_id, caller.by(session.via)) as locked:
         if locked.task.item:
-            require_person(who, "Starting an item")  # as for approving
-        may_run_task(session, locked.task)
+            require_person(caller, "Starting an item")  # as for approving
+        require_runnable(session, locked.task)
         if locked.task.runs:
             how = accepted.resume or {}
             accepted = accepted.replace(resume={**how, "run": how.get("run", locked.task.runs[-1].id)})
@@ -195,7 +195,7 @@ def queue_again(session: Session, who: Caller, task_id: str, accepted: Accepted,
 
 def run_plan(
     session: Session,
-    who: Caller,
+    caller: Caller,
     task: Task,
     how: dict[str, Any],
     agent: str | None,
@@ -209,7 +209,7 @@ def run_plan(
         raise BadInput("A plan has no agent of its own.", "Name the agents of its nodes in its file.")
     require_seal(task)
     accepted = Accepted(resume=how if task.runs else ABSENT, budget=ABSENT if budget is None else budget)
-    return queue_again(session, who, task.id, accepted, verb, wait=wait)
+    return queue_again(session, caller, task.id, accepted, verb, wait=wait)
 
 
 def _agent_of(session: Session, task: Task, config: Config) -> str:
@@ -221,14 +221,14 @@ def _agent_of(session: Session, task: Task, config: Config) -> str:
     return max(named, key=len) if named else default_agent(session.root, config)
 
 
-def _record_folder(session: Session, who: Caller, task: Task, agent: Agent, config: Config) -> None:
+def _record_folder(session: Session, caller: Caller, task: Task, agent: Agent, config: Config) -> None:
     """A hand-written folder becomes a recorded task, under the same guards as `delegate`."""
     import hashlib
 
     from overhand.drafts import Brief, build_draft
 
     text, _ = read_task_handoff(session.store, task.id)
-    drafted = build_draft(Brief(text=text, priority=None), agent, who, session.store, config).task.created
+    drafted = build_draft(Brief(text=text, priority=None), agent, caller, session.store, config).task.created
     created: dict[str, Any] = {
         "title": drafted["title"],
         "agent": agent.name,
@@ -240,10 +240,10 @@ def _record_folder(session: Session, who: Caller, task: Task, agent: Agent, conf
         **{name: drafted[name] for name in ("settings", "budget", "seal") if name in drafted},
     }
     os.makedirs(f"{session.store.folder(task.id)}/ipc", exist_ok=True)
-    session.store.adopt_folder(task.id, created, who.by(session.via))
+    session.store.adopt_folder(task.id, created, caller.by(session.via))
 
 
-def may_run_task(session: Session, task: Task, *, again: bool = False) -> None:
+def require_runnable(session: Session, task: Task, *, again: bool = False) -> None:
     """Refuse a task that a run holds, one with living leftovers, and a completed one unless `again`."""
     handle = task.handle
     if task.queued:

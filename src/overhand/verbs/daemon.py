@@ -52,9 +52,9 @@ def daemon(session: Session, do: str = "", follow: bool = False, print: bool = F
     require_person(find_caller(session.store), "Switching the daemon")
     if do == "stop":
         return _stop(session)
-    from overhand.verbs.setup import first_use
+    from overhand.verbs.setup import ensure_project
 
-    first_use(session)
+    ensure_project(session)
     return _start(session) if do == "start" else Reply({"schema": SCHEMA}, stream=_watch(session))
 
 

@@ -51,23 +51,23 @@ def delegate_task(session: Session, /, **given: Any) -> Reply:
 
 def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft]:
     """Check everything, then make the task; a refusal makes none and is noted in the parent's log."""
-    from overhand.verbs.setup import first_use
+    from overhand.verbs.setup import ensure_project
 
     if not brief.title.strip() and brief.handoff is None:
         raise nothing_to_do()
-    first_use(session)
-    who = find_caller(session.store)
+    ensure_project(session)
+    caller = find_caller(session.store)
     try:
-        only_from_people(who, brief)
-        ask_for_trust(session, who)
+        only_from_people(caller, brief)
+        ask_for_trust(session, caller)
         config = load_config(session.root, dict(brief.settings))
         agent = _agent(session, brief, config)
-        draft = draft_in_session(session, brief, agent, who, config)
-        if who.is_person or not agent.real:  # an agent's shell may have a PATH of its own; the supervisor's counts
+        draft = draft_in_session(session, brief, agent, caller, config)
+        if caller.is_person or not agent.real:  # an agent's shell may have a PATH of its own; the supervisor's counts
             check_programs(agent, session.root)
-        (task,) = make_tasks(session, [draft], who.by(session.via), start=not brief.no_start)
+        (task,) = make_tasks(session, [draft], caller.by(session.via), start=not brief.no_start)
     except Refused as error:
-        note_refusal(session, who, brief.title, brief.agent, error)
+        note_refusal(session, caller, brief.title, brief.agent, error)
         raise
     return task, agent, draft
 
@@ -93,13 +93,13 @@ def _agent(session: Session, brief: Brief, config: Config) -> Agent:
     return agent
 
 
-def draft_in_session(session: Session, brief: Brief, agent: Agent, who: Caller, config: Config) -> Draft:
+def draft_in_session(session: Session, brief: Brief, agent: Agent, caller: Caller, config: Config) -> Draft:
     """The task as it would be made, if no guard refuses it."""
-    cause = _control_line(session, who)
-    who.live = who.live or cause is not None  # it asked while it lived
+    cause = _control_line(session, caller)
+    caller.live = caller.live or cause is not None  # it asked while it lived
     brief = brief.replace(cause=cause) if cause else brief
     draft = build_draft(
-        brief, agent, who, session.store, config, (lambda text: _edit(text, session)) if brief.edit else None
+        brief, agent, caller, session.store, config, (lambda text: _edit(text, session)) if brief.edit else None
     )
     for note in draft.notes:
         session.tell(note)
@@ -126,15 +126,19 @@ def _only_once(session: Session, drafts: Sequence[Draft]) -> Iterator[Task | Non
         yield child_of_control(session.store, cause)
 
 
-def _control_line(session: Session, who: Caller) -> str | None:
+def _control_line(session: Session, caller: Caller) -> str | None:
     """The CONTROL line that this delegation comes from, if the run really printed one at that place."""
     cause = os.environ.get("OVERHAND_CAUSE", "")
     run_id, _, place = cause.partition("/stdout@")
-    if who.task is None or who.run is None or run_id != who.run or not (place.isascii() and place.isdigit()):
+    if caller.task is None or caller.run is None or run_id != caller.run or not (place.isascii() and place.isdigit()):
         return None
     from overhand.runs import has_printed_delegation
 
-    return cause if len(place) < 16 and has_printed_delegation(session.store, who.task, who.run, int(place)) else None
+    return (
+        cause
+        if len(place) < 16 and has_printed_delegation(session.store, caller.task, caller.run, int(place))
+        else None
+    )
 
 
 def _edit(text: str, session: Session) -> str:
@@ -161,13 +165,13 @@ def _edit(text: str, session: Session) -> str:
         return decode_text(read_file(path) or b"")[0]
 
 
-def note_refusal(session: Session, who: Caller, title: str, agent: str | None, error: Refused) -> None:
+def note_refusal(session: Session, caller: Caller, title: str, agent: str | None, error: Refused) -> None:
     """A refused delegation makes no task, but an event in the log of the calling run's task."""
-    if who.task is None:
+    if caller.task is None:
         return
     event = ChildRefused(code=error.code, agent=agent, title=title[:200], why=error.message[:1000])
     try:
-        with session.store.lock(who.task, who.by(session.via), patience=1.0) as locked:
+        with session.store.lock(caller.task, caller.by(session.via), patience=1.0) as locked:
             locked.append(event)
     except OverhandError as second:
         session.tell(f"The refusal could not be noted in the parent's log: {second}")

@@ -38,10 +38,10 @@ def doctor(session: Session, fix: bool = False) -> Reply:
                 "`doctor --fix` asks before it does anything, and there is nobody to ask.",
                 "Run it on a terminal; without --fix it only looks.",
             )
-    found = list(everything(session))
+    found = list(all_findings(session))
     done, failed = _mend(session, found) if fix else ([], [])
     if done:
-        found = list(everything(session))
+        found = list(all_findings(session))
     problems = sum(one.level == PROBLEM for one in found)
     payload = {
         "schema": "overhand.doctor/1",
@@ -155,7 +155,7 @@ class Finding:
         return {**shown, "task": self.task or None, "fix": self.fix or None}
 
 
-def everything(session: Session) -> Iterator[Finding]:
+def all_findings(session: Session) -> Iterator[Finding]:
     """All findings, the machine first."""
     yield from tools()
     yield from locks(session)
@@ -177,8 +177,8 @@ def everything(session: Session) -> Iterator[Finding]:
     for state in states:
         yield from task(session, state)
     yield from _lost_plans(states, set(session.store.ids()))
-    yield from lying_about(session, {state.id for state in states})
-    yield from noted(session, states)
+    yield from leftover_files(session, {state.id for state in states})
+    yield from tag_findings(session, states)
 
 
 def tools() -> Iterator[Finding]:
@@ -338,7 +338,7 @@ def _lost_plans(states: list[Task], there: set[str]) -> Iterator[Finding]:
             yield Finding("lost-plan", what, why, f"overhand show {left[0].name}", NOTE)
 
 
-def lying_about(session: Session, known: set[str]) -> Iterator[Finding]:
+def leftover_files(session: Session, known: set[str]) -> Iterator[Finding]:
     """Worktrees without a task, temporary files of killed writers, and the size of all tasks."""
     ours = session.store.workspaces
     for tree in linked_worktrees(session.root):
@@ -391,7 +391,7 @@ def facts(session: Session) -> dict[str, Any]:
     }
 
 
-def noted(session: Session, states: list[Task]) -> Iterator[Finding]:
+def tag_findings(session: Session, states: list[Task]) -> Iterator[Finding]:
     """Everything about tags."""
     by_id = {task.id: task for task in states}
     yield from _outside(states)

@@ -31,16 +31,16 @@ def finish(
     block: str | None = None,
 ) -> Reply:
     """Write OUTPUT.md of this run; nothing is written while something is wrong with it."""
-    who = find_caller(session.store)
-    if who.is_person or who.task is None or who.run is None:
+    caller = find_caller(session.store)
+    if caller.is_person or caller.task is None or caller.run is None:
         raise BadInput(
             "`overhand finish` is for an agent inside its run; this is a shell.", "See its result: overhand show ID"
         )
-    task = session.store.task(who.task)
+    task = session.store.task(caller.task)
     run = task.current_run
-    if run is None or run.id != who.run or run.has_ended:
+    if run is None or run.id != caller.run or run.has_ended:
         raise StaleRun(
-            f"Run {who.run} no longer holds task {task.id}; its return is not taken.",
+            f"Run {caller.run} no longer holds task {task.id}; its return is not taken.",
             "Nothing more is to be done here: end.",
         )
     value, odd = load_json(data) if data else (None, "")
@@ -98,10 +98,10 @@ def _problems(store: Store, task: Task, run_id: str, text: str, status: str | No
     returned = preview_return(text.encode(), spec, place)
     if status != "completed":
         return [one for one in returned.problems if one.code not in ("contract-required", "section-required")]
-    return list(foreseen(store, task, spec, returned).problems)
+    return list(preview_verdict(store, task, spec, returned).problems)
 
 
-def foreseen(store: Store, task: Task, spec: dict[str, Any], returned: Returned) -> Verdict:
+def preview_verdict(store: Store, task: Task, spec: dict[str, Any], returned: Returned) -> Verdict:
     """The verdict on a return as it stands, before the run is over and without the checks."""
     folder = store.folder(task.id)
     handoff = parse_handoff(str(spec.get("handoff", "")))
@@ -126,31 +126,33 @@ def foreseen(store: Store, task: Task, spec: dict[str, Any], returned: Returned)
 
 def handoff_of_caller(session: Session) -> Reply:
     """What this run was given: its HANDOFF.md, the plan as it stands, its answers, and where to return."""
-    who = find_caller(session.store)
-    if who.task is None or who.run is None:
+    caller = find_caller(session.store)
+    if caller.task is None or caller.run is None:
         raise BadInput("A handoff belongs to a run; this is a shell.", "See a task: overhand show ID")
-    task = session.store.task(who.task)
-    if not who.live:
-        raise StaleRun(f"Run {who.run} has ended; its task is no longer its own.", "Nothing more is to be done: end.")
-    raw = read_file(f"{session.store.folder(who.task)}/HANDOFF.md") or b""
+    task = session.store.task(caller.task)
+    if not caller.live:
+        raise StaleRun(
+            f"Run {caller.run} has ended; its task is no longer its own.", "Nothing more is to be done: end."
+        )
+    raw = read_file(f"{session.store.folder(caller.task)}/HANDOFF.md") or b""
     from overhand.questions import full_answer
     from overhand.runs import read_steps
 
     more = {
-        "run": who.run,
+        "run": caller.run,
         "title": task.title,
         "text": raw.decode("utf-8", "replace"),
         "steps": [{"n": one.number, "text": one.text, "state": one.state} for one in read_steps(raw)],
         "answers": [
-            {"seq": q.seq, "question": q.text, "answer": full_answer(session.store, who.task, q)}
+            {"seq": q.seq, "question": q.text, "answer": full_answer(session.store, caller.task, q)}
             for q in task.questions
             if not q.is_open
         ],
         "open_questions": [question.seq for question in task.open_questions],
         "level": task.level,
-        "seconds_left": None if who.left is None else round(who.left),
+        "seconds_left": None if caller.left is None else round(caller.left),
         "checks": [check.command for check in task.checks],
-        "can_delegate": who.can_delegate,
-        "output": f"{session.store.run_folder(who.task, who.run)}/OUTPUT.md",
+        "can_delegate": caller.can_delegate,
+        "output": f"{session.store.run_folder(caller.task, caller.run)}/OUTPUT.md",
     }
     return Reply({**about_task("handoff", task), **more})

@@ -18,7 +18,7 @@ from overhand.policy import run_of_place
 from overhand.record import Store
 from overhand.runs import read_return
 from overhand.system import read_file
-from overhand.verbs.finish_run import foreseen
+from overhand.verbs.finish_run import preview_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ _ENDS_TURN = ("PAUSE", "ESCALATE", "DELEGATE")  # CONTROL lines after which it w
 def main(words: Sequence[str]) -> int:
     """Print the answer of a hook that holds the agent back; nothing lets it stop."""
     try:
-        if reason := held_back(Store(words[0]), words[1], _last_message()):
+        if reason := reason_to_continue(Store(words[0]), words[1], _last_message()):
             sys.stdout.write(json.dumps({"decision": "block", "reason": reason}) + "\n")
             sys.stdout.flush()
     except Exception as error:  # noqa: BLE001 -- no error of ours may keep an agent from stopping
@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def held_back(store: Store, place: str, message: str) -> str:
+def reason_to_continue(store: Store, place: str, message: str) -> str:
     """Why this run must not stop yet; empty where it may."""
     from overhand.runs import can_be_mended
 
@@ -54,7 +54,7 @@ def held_back(store: Store, place: str, message: str) -> str:
     if run is None or run.id != run_id or _may_stop(store, task, run, place):
         return ""
     spec = json.loads(read_file(f"{place}/spec.json") or b"{}")
-    verdict = foreseen(store, task, spec, read_return(place, spec, heard=StreamSummary(text=[message])))
+    verdict = preview_verdict(store, task, spec, read_return(place, spec, heard=StreamSummary(text=[message])))
     if not verdict.errors or not can_be_mended(verdict, spec) or _waits(store, task, run, place, message):
         return ""
     return _reason(verdict, place) if _count(place) else ""

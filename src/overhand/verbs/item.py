@@ -51,9 +51,9 @@ def _list_items(session: Session, words: list[str], all: bool = False, kind: str
     """Everything that is noted and not done, in the order in which it would be started."""
     if words:
         raise BadInput(f"{words[0]!r} is one word too many.", "Choose by kind: overhand item list --kind fix")
-    desk = ItemSession(session)
-    found = desk.all(kind, *(TAG_STAGES if all else TAG_STAGES[:-1]))
-    return Reply({"schema": "overhand.item/1", "do": "list", "items": [desk.row(place) for place in found]})
+    items = ItemSession(session)
+    found = items.all(kind, *(TAG_STAGES if all else TAG_STAGES[:-1]))
+    return Reply({"schema": "overhand.item/1", "do": "list", "items": [items.row(place) for place in found]})
 
 
 def approve(
@@ -66,60 +66,62 @@ def approve(
     **_: Any,
 ) -> Reply:
     """Make tasks of items; without naming any, on a terminal, walk through all that wait."""
-    from overhand.verbs.setup import ask_for_trust, first_use
+    from overhand.verbs.setup import ask_for_trust, ensure_project
 
-    desk = ItemSession(session)
-    how = desk.may_approve(f"Approving {', '.join(words) or 'items'}")
-    first_use(session)
-    ask_for_trust(session, desk.who)
-    desk.config = load_config(session.root)
+    items = ItemSession(session)
+    how = items.may_approve(f"Approving {', '.join(words) or 'items'}")
+    ensure_project(session)
+    ask_for_trust(session, items.caller)
+    items.config = load_config(session.root)
     stage = "next" if next else "delegated"
     if words:
-        chosen = [desk.place(word) for word in words]
+        chosen = [items.place(word) for word in words]
     elif all or kind:
-        chosen = [place for place in desk.all(kind, *_OPEN) if _is_waiting(desk, place, again=again)]
+        chosen = [place for place in items.all(kind, *_OPEN) if _is_waiting(items, place, again=again)]
     elif session.interactive and session.read is not None:
-        return walk(desk, [place for place in desk.all(None, *_OPEN) if _is_waiting(desk, place)], how)
+        return walk(items, [place for place in items.all(None, *_OPEN) if _is_waiting(items, place)], how)
     else:
         raise BadInput("Approve what?", "Name an item: overhand item approve path#kind, or all of them: --all")
     done, refused = [], []
     for place in chosen:
         try:
-            done.append(_approve_one(desk, place, stage, how, again=again))
+            done.append(_approve_one(items, place, stage, how, again=again))
         except OverhandError as error:
             if len(words) == 1:
                 raise
-            refused.append({"item": desk.row(place)["item"], **error.as_json()})
+            refused.append({"item": items.row(place)["item"], **error.as_json()})
     _hand_over(session, done)
     payload = {"schema": "overhand.item/1", "do": "approve", "approved": done, "refused": refused}
     return Reply(payload, 3 if refused else 0)
 
 
-def _is_waiting(desk: ItemSession, place: ItemPlace, *, again: bool = False) -> bool:
+def _is_waiting(items: ItemSession, place: ItemPlace, *, again: bool = False) -> bool:
     """Whether it waits for an approval that would start it for the first time, or again."""
     if place.stage not in _OPEN or (place.task and place.stage != "needs"):
         return False
     if not place.task:
-        was = desk.past.task_of(place) if place.stage == "needs" else None
+        was = items.past.task_of(place) if place.stage == "needs" else None
         return was is None or (again and was.status is not None)
-    task = desk.state(place)
+    task = items.state(place)
     if task is None or task.status is None:
         return False
-    return not task.runs or (again and not original_place(desk.store, task, place))
+    return not task.runs or (again and not original_place(items.store, task, place))
 
 
-def _approve_one(desk: ItemSession, place: ItemPlace, stage: str, how: str, *, again: bool, shown: bool = False) -> Row:
+def _approve_one(
+    items: ItemSession, place: ItemPlace, stage: str, how: str, *, again: bool, shown: bool = False
+) -> Row:
     """Approve one item; the row of its task."""
-    task = may_approve(desk.store, place, again=again, past=desk.past)
+    task = may_approve(items.store, place, again=again, past=items.past)
     if task is not None and place.stage == "claimed" and task.item and task.item.how != "outside":
-        task = hand_item_back(desk.store, task, desk.by)
+        task = hand_item_back(items.store, task, items.by)
     else:
         if place.stage == "claimed":  # it was claimed before it was approved: there is no task to continue
-            draft_of_item(desk.store, desk.config, place, desk.by, stage=stage, how=how, who=Caller())
-            place = moves.give_up(desk, place)
-        task = approve_item(desk.store, desk.config, place, desk.by, stage=stage, how=how, shown=shown)
+            draft_of_item(items.store, items.config, place, items.by, stage=stage, how=how, caller=Caller())
+            place = moves.give_up(items, place)
+        task = approve_item(items.store, items.config, place, items.by, stage=stage, how=how, shown=shown)
     tag = task.tag
-    path = os.path.relpath(f"{desk.root}/{tag.path if tag else ''}", os.getcwd())
+    path = os.path.relpath(f"{items.root}/{tag.path if tag else ''}", os.getcwd())
     name = f"{path}#{task.kind}"
     follow = [f"overhand wait {task.handle}", f"overhand show {task.handle}"]
     return {
@@ -144,21 +146,21 @@ def _run_next(session: Session, words: list[str], **_: Any) -> Reply:
     """Run the first item of a kind that is approved as next, here and now, and wait for its result."""
     if len(words) != 1:
         raise BadInput("The next of which kind?", "Say it: overhand item next fix, or name one: path#kind")
-    desk = ItemSession(session)
-    require_person(desk.who, "Running the next item")
+    items = ItemSession(session)
+    require_person(items.caller, "Running the next item")
     if "#" in words[0]:
-        place = desk.place(words[0])
+        place = items.place(words[0])
     else:
-        waiting = (p for p in desk.all(words[0], "next") if not p.task or _is_ready(desk.state(p)))
+        waiting = (p for p in items.all(words[0], "next") if not p.task or _is_ready(items.state(p)))
         if (first := next(waiting, None)) is None:
             hint = "Approve one: overhand item approve --next ITEM"
             raise Refused(f"No item of kind {words[0]} is approved as next.", hint)
         place = first
-    task = desk.state(place)
+    task = items.state(place)
     if task is None:
-        row = _approve_one(desk, place, "next", desk.may_approve(f"Approving {place.name}"), again=False)
-        task = desk.store.task(row["task_id"])
-    queue_item(desk.store, task.id, place, desk.by)
+        row = _approve_one(items, place, "next", items.may_approve(f"Approving {place.name}"), again=False)
+        task = items.store.task(row["task_id"])
+    queue_item(items.store, task.id, place, items.by)
     session.hand_over([task.id])
     from overhand.verbs.wait import wait_for_tasks
 
@@ -181,71 +183,71 @@ _MEANT = """  a      approve: a supervisor starts it
 _WIDTH, _LINES = 76, 12  # of what is shown of a request
 
 
-def walk(desk: ItemSession, waiting: list[ItemPlace], how: str) -> Reply:
+def walk(items: ItemSession, waiting: list[ItemPlace], how: str) -> Reply:
     """Ask about each item in turn, in the order in which it would be started."""
     payload: dict[str, Any] = {"schema": "overhand.item/1", "do": "approve", "approved": [], "refused": []}
     payload |= {"dismissed": [], "split": [], "left": 0}
     everything = False
     for number, place in enumerate(waiting, 1):
-        choice = "a" if everything else _ask(desk, place, f"{number} of {len(waiting)}")
+        choice = "a" if everything else _ask(items, place, f"{number} of {len(waiting)}")
         if choice == "q":
             payload["left"] += len(waiting) - number + 1
             break
         everything = everything or choice == "A"
         try:
-            _do(desk, place, choice, how, payload)
+            _do(items, place, choice, how, payload)
         except OverhandError as error:
-            desk.session.tell(f"  {error.message} {error.hint}")
+            items.session.tell(f"  {error.message} {error.hint}")
             payload["refused"].append({"item": place.name, **error.as_json()})
-    _hand_over(desk.session, payload["approved"])
+    _hand_over(items.session, payload["approved"])
     return Reply(payload, 3 if payload["refused"] else 0)
 
 
-def _ask(desk: ItemSession, place: ItemPlace, number: str) -> str:
+def _ask(items: ItemSession, place: ItemPlace, number: str) -> str:
     weight = " ".join(word for word in (f"P{place.priority}", place.effort) if word)
-    desk.session.tell(f"\n{number} · {place.kind} {weight} · {place.name}")
-    for line in _shown(desk, place):
-        desk.session.tell(f"  {line}".rstrip())
-    while desk.session.read is not None and (typed := desk.session.read(f"  {_CHOICES}")) is not None:
+    items.session.tell(f"\n{number} · {place.kind} {weight} · {place.name}")
+    for line in _shown(items, place):
+        items.session.tell(f"  {line}".rstrip())
+    while items.session.read is not None and (typed := items.session.read(f"  {_CHOICES}")) is not None:
         typed = typed.strip()
         if typed in ("a", "A", "n", "d", "s", "q", ""):
             return typed
         if typed in _WORDS:
             return _WORDS[typed]
-        desk.session.tell(_MEANT)  # a guess might approve: “no” is not “next”
+        items.session.tell(_MEANT)  # a guess might approve: “no” is not “next”
     return "q"
 
 
-def _shown(desk: ItemSession, place: ItemPlace) -> list[str]:
+def _shown(items: ItemSession, place: ItemPlace) -> list[str]:
     """What would be approved: the line, or the title and the beginning of the document."""
     rows = wrap(place.text, _WIDTH)
     if not place.on_tags_line:
         return rows
-    raw = read_file(f"{desk.root}/{place.path}") or b""
+    raw = read_file(f"{items.root}/{place.path}") or b""
     below = raw.decode("utf-8", "replace").splitlines()[place.line :]
     text = [part for line in below if line.strip() for part in wrap(line, _WIDTH)]
     more = [f"… the rest is in {place.path}"] if len(text) > _LINES else []
     return [*rows, *text[:_LINES], *more]
 
 
-def _do(desk: ItemSession, place: ItemPlace, choice: str, how: str, payload: dict[str, Any]) -> None:
+def _do(items: ItemSession, place: ItemPlace, choice: str, how: str, payload: dict[str, Any]) -> None:
     if choice in ("a", "A", "n"):
         stage = "next" if choice == "n" else "delegated"
-        payload["approved"].append(_approve_one(desk, place, stage, how, again=False, shown=True))
+        payload["approved"].append(_approve_one(items, place, stage, how, again=False, shown=True))
     elif choice == "d":
-        moves.remove(desk, place)
+        moves.remove(items, place)
         payload["dismissed"].append(place.name)
-    elif choice == "s" and (titles := _read_titles(desk)):
-        payload["split"] += moves.split(desk, place, titles)
+    elif choice == "s" and (titles := _read_titles(items)):
+        payload["split"] += moves.split(items, place, titles)
     else:
         payload["left"] += 1
 
 
-def _read_titles(desk: ItemSession) -> list[str]:
+def _read_titles(items: ItemSession) -> list[str]:
     """The titles of the parts, line by line."""
     titles: list[str] = []
-    while desk.session.read is not None:
-        line = desk.session.read(f"  part {len(titles) + 1} (Enter when that is all): ")
+    while items.session.read is not None:
+        line = items.session.read(f"  part {len(titles) + 1} (Enter when that is all): ")
         if line is None or not line.strip():
             break
         titles.append(" ".join(line.split()))

@@ -56,7 +56,7 @@ class Tail:
         return {EVENT_KIND: name, "run": self.run, **more, "text": mask_secrets(text)}
 
 
-class Spoken(Tail):
+class AgentMessages(Tail):
     """What a coding agent says and does, put into words from its own stream of JSON lines."""
 
     def __init__(
@@ -131,7 +131,7 @@ def _tails(session: Session, task_id: str, created: dict[str, Any], *, out: bool
     if out:
         return [Tail(f"{place}/{name}", name, run) for name in ("stdout", "stderr")]
     translate = translator(str(created.get("driver", "")))
-    return [Spoken(place, run, translate, session.root)] if translate else []
+    return [AgentMessages(place, run, translate, session.root)] if translate else []
 
 
 def show_log(session: Session, id: str, follow: bool = False, out: bool = False, window: bool = False) -> Reply:

@@ -57,8 +57,8 @@ class ItemSession:
 
     def __init__(self, session: Session) -> None:
         self.session, self.store, self.root = session, session.store, session.root
-        self.who: Caller = find_caller(session.store)
-        self.by = self.who.by(session.via)
+        self.caller: Caller = find_caller(session.store)
+        self.by = self.caller.by(session.via)
         self.config: Config = trusted_config(session.root)
         self.waiting = unrecorded_tags(session.store)
         self.past = PastItems(session.store)
@@ -95,7 +95,7 @@ class ItemSession:
         """How a person gives this approval; refused to agents."""
         allowed = load_config(self.root, project=False).approve_without_terminal
         terminal = self.session.interactive or os.isatty(0)
-        return require_approver(self.store, self.who, what, terminal=terminal, allowed=allowed)
+        return require_approver(self.store, self.caller, what, terminal=terminal, allowed=allowed)
 
     def row(self, place: ItemPlace) -> Row:
         """An item as every verb shows it."""
@@ -152,47 +152,47 @@ class ItemSession:
 
 def claim(session: Session, words: list[str], **_: Any) -> Reply:
     """Take an approved item to work on it outside Overhand; exactly one caller gets it."""
-    desk, place = _one(session, words, "claim", "Claiming an item")
-    return _moved(desk, "claim", place, claim_item_outside(desk.store, place, desk.by))
+    items, place = _one(session, words, "claim", "Claiming an item")
+    return _moved(items, "claim", place, claim_item_outside(items.store, place, items.by))
 
 
 def done(session: Session, words: list[str], summary: str | None = None, **_: Any) -> Reply:
     """Mark an item as done outside Overhand."""
-    desk, place = _one(session, words, "done", "Closing an item")
-    if summary and record_of_item(desk.store, place) is None:
+    items, place = _one(session, words, "done", "Closing an item")
+    if summary and record_of_item(items.store, place) is None:
         session.tell("The summary is not kept: nobody had approved this item, so nothing is recorded about it.")
     summary = summary or f"Done outside Overhand, says {user_name()}."
     judged = Judged(run=None, status="completed", verified="none", summary=summary[:1000])
-    return _put(desk, place, "done", [_staged("done"), judged])
+    return _put(items, place, "done", [_staged("done"), judged])
 
 
 def needs(session: Session, words: list[str], **_: Any) -> Reply:
     """Put an item back: withdraw an approval, give up an outside claim, or reopen what is done."""
-    desk, place = _one(session, words, "needs", "Putting an item back")
-    return _put_back(desk, place, f"{place.name} was put back to needs: the approval is withdrawn.")
+    items, place = _one(session, words, "needs", "Putting an item back")
+    return _put_back(items, place, f"{place.name} was put back to needs: the approval is withdrawn.")
 
 
-def _put_back(desk: ItemSession, place: ItemPlace, why: str) -> Reply:
-    return _put(desk, place, "needs", [Judged(run=None, status="cancelled", summary=why)])
+def _put_back(items: ItemSession, place: ItemPlace, why: str) -> Reply:
+    return _put(items, place, "needs", [Judged(run=None, status="cancelled", summary=why)])
 
 
-def _put(desk: ItemSession, place: ItemPlace, to: str, ending: list[Event]) -> Reply:
+def _put(items: ItemSession, place: ItemPlace, to: str, ending: list[Event]) -> Reply:
     """Another stage; a task that is still open ends with it."""
-    task = may_move(desk.store, place, to)
+    task = may_move(items.store, place, to)
     if task is None:
         edit_file(
-            f"{desk.root}/{place.path}", lambda raw: patch_swapping_tag(raw, _tag(raw, place), f"#{to}-{place.kind}")
+            f"{items.root}/{place.path}", lambda raw: patch_swapping_tag(raw, _tag(raw, place), f"#{to}-{place.kind}")
         )
     else:
         events = ending if task.status is None else [_staged(to)]
-        task = restage_item(desk.store, task, desk.by, events)
-    return _moved(desk, to, place, task)
+        task = restage_item(items.store, task, items.by, events)
+    return _moved(items, to, place, task)
 
 
-def give_up(desk: ItemSession, place: ItemPlace) -> ItemPlace:
+def give_up(items: ItemSession, place: ItemPlace) -> ItemPlace:
     """End an outside claim; the item as it is then, at needs."""
-    _put_back(desk, place, f"{place.name} was claimed outside, and is approved for an agent now.")
-    return resolve_item(desk.root, desk.root, place.name)
+    _put_back(items, place, f"{place.name} was claimed outside, and is approved for an agent now.")
+    return resolve_item(items.root, items.root, place.name)
 
 
 def _staged(stage: str) -> Event:
@@ -201,16 +201,16 @@ def _staged(stage: str) -> Event:
 
 def dismiss(session: Session, words: list[str], **_: Any) -> Reply:
     """Remove the tag: the work is not wanted any more."""
-    desk, place = _one(session, words, "dismiss", "Dismissing an item")
-    return _moved(desk, "dismiss", place, remove(desk, place))
+    items, place = _one(session, words, "dismiss", "Dismissing an item")
+    return _moved(items, "dismiss", place, remove(items, place))
 
 
-def remove(desk: ItemSession, place: ItemPlace) -> Task | None:
+def remove(items: ItemSession, place: ItemPlace) -> Task | None:
     """Remove the tag of an item that is not approved."""
-    task = may_move(desk.store, place, DISMISSED)
+    task = may_move(items.store, place, DISMISSED)
     if task is not None:
-        return restage_item(desk.store, task, desk.by, [_staged(DISMISSED)])
-    edit_file(f"{desk.root}/{place.path}", lambda raw: tag_removal(raw, _tag(raw, place)))
+        return restage_item(items.store, task, items.by, [_staged(DISMISSED)])
+    edit_file(f"{items.root}/{place.path}", lambda raw: tag_removal(raw, _tag(raw, place)))
     return None
 
 
@@ -218,10 +218,10 @@ def _one(session: Session, words: list[str], do: str, what: str) -> tuple[ItemSe
     """The one item that a person wants to change."""
     if len(words) != 1:
         raise BadInput(f"{do} needs one item.", f"overhand item {do} path#kind; see them: overhand item list")
-    desk = ItemSession(session)
-    place = desk.place(words[0])
-    require_person(desk.who, what)
-    return desk, place
+    items = ItemSession(session)
+    place = items.place(words[0])
+    require_person(items.caller, what)
+    return items, place
 
 
 def _tag(raw: bytes, place: ItemPlace) -> Tag:
@@ -233,9 +233,9 @@ def _tag(raw: bytes, place: ItemPlace) -> Tag:
     return min(same, key=lambda tag: abs(tag.line - place.line))  # equal lines are the same item
 
 
-def _moved(desk: ItemSession, do: str, place: ItemPlace, task: Task | None) -> Reply:
+def _moved(items: ItemSession, do: str, place: ItemPlace, task: Task | None) -> Reply:
     stage = {"claim": "claimed", "dismiss": None}.get(do, do)
-    row = {**desk.row(place), "stage": stage, "tag": f"#{stage}-{place.kind}" if stage else None, "waits": None}
+    row = {**items.row(place), "stage": stage, "tag": f"#{stage}-{place.kind}" if stage else None, "waits": None}
     if task is not None:
         row |= {"task_id": task.id, "handle": task.handle, "status": task.status}
     return Reply({"schema": "overhand.item/1", "do": do, "items": [row]})
@@ -255,11 +255,11 @@ def new(
         raise BadInput(
             "A new item of which kind, and what is to be done?", 'overhand item new fix "what is to be done"'
         )
-    desk = ItemSession(session)
+    items = ItemSession(session)
     kind, title = words[0], " ".join(" ".join(words[1:]).split())
-    if desk.config.route(kind) is None:
+    if items.config.route(kind) is None:
         session.tell(f"There is no route for {kind} yet: it can be noted, but not approved.")
-    asked = user_name() if desk.who.is_person else f"{desk.who.path[-1]}, run {desk.who.run}"
+    asked = user_name() if items.caller.is_person else f"{items.caller.path[-1]}, run {items.caller.run}"
     request = Request(
         kind=kind,
         title=title,
@@ -271,28 +271,28 @@ def new(
         requester=asked,
         tags=(f"#needs-{kind}", f"#{priority or 'P2'}", *([f"#{effort}"] if effort else [])),
     )
-    path = _write(desk, request)
-    return Reply({"schema": "overhand.item/1", "do": "new", "items": [desk.row(items_in_file(desk.root, path)[0])]})
+    path = _write(items, request)
+    return Reply({"schema": "overhand.item/1", "do": "new", "items": [items.row(items_in_file(items.root, path)[0])]})
 
 
-def _write(desk: ItemSession, request: Request) -> str:
+def _write(items: ItemSession, request: Request) -> str:
     """Write a request under a free name."""
-    first = f"{desk.config.requests}/{request_file_name(request.kind, request.title)}"
+    first = f"{items.config.requests}/{request_file_name(request.kind, request.title)}"
     for path in free_names(first):
-        if not os.path.lexists(f"{desk.root}/{path}") and create_file(f"{desk.root}/{path}", render_request(request)):
+        if not os.path.lexists(f"{items.root}/{path}") and create_file(f"{items.root}/{path}", render_request(request)):
             return path
     raise NotFound(f"There are too many files like {first}.", "Move some of them.")
 
 
-def split(desk: ItemSession, place: ItemPlace, titles: list[str]) -> list[str]:
+def split(items: ItemSession, place: ItemPlace, titles: list[str]) -> list[str]:
     """Write several requests, all at needs, and replace the item by links to them."""
-    may_move(desk.store, place, DISMISSED)
+    may_move(items.store, place, DISMISSED)
     common: dict[str, Any] = {
         "context": f"A part of “{place.text}”, noted in `{place.path}`.",
         "requester": user_name(),
         "tags": (f"#needs-{place.kind}", f"#P{place.priority}", *([f"#{place.effort}"] if place.effort else [])),
     }
-    made = [_write(desk, Request(place.kind, title, title, **common)) for title in titles]
+    made = [_write(items, Request(place.kind, title, title, **common)) for title in titles]
     folder = os.path.dirname(place.path) or "."
     links = ", ".join(f"[{os.path.basename(path)[:-3]}]({os.path.relpath(path, folder)})" for path in made)
 
@@ -300,7 +300,7 @@ def split(desk: ItemSession, place: ItemPlace, titles: list[str]) -> list[str]:
         tag = _tag(raw, place)
         return tag.start, tag.span_end, f"`{tag.name}` ({links})".encode()
 
-    edit_file(f"{desk.root}/{place.path}", change)
-    if read_file(f"{desk.root}/{place.path}") and (task := record_of_item(desk.store, place)) is not None:
-        restage_item(desk.store, task, desk.by, [StageSet(stage=DISMISSED, how="split")])
+    edit_file(f"{items.root}/{place.path}", change)
+    if read_file(f"{items.root}/{place.path}") and (task := record_of_item(items.store, place)) is not None:
+        restage_item(items.store, task, items.by, [StageSet(stage=DISMISSED, how="split")])
     return made

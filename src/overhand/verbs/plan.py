@@ -170,7 +170,7 @@ def _brief(check: object) -> str:
     return f"{kind}: {value if isinstance(value, str) else 'given'}"
 
 
-def sound_plan(given: PlanSource, found: Checked) -> Plan:
+def require_sound_plan(given: PlanSource, found: Checked) -> Plan:
     """The plan; or an error with all its problems."""
     if not found.errors and found.plan is not None:
         return found.plan
@@ -187,7 +187,7 @@ def sound_plan(given: PlanSource, found: Checked) -> Plan:
     )
 
 
-def refuse_way_out(session: Session, given: PlanSource) -> None:
+def refuse_link_outside(session: Session, given: PlanSource) -> None:
     """Refuse a link in the project that leads out of it: trusting the project does not cover that file."""
     if not given.path:
         return
@@ -319,7 +319,7 @@ def _place(session: Session, task: str, out: str | None) -> str:
 
 def _write_new(session: Session, path: str, text: str) -> str | None:
     """Its name in the project, if it is inside; an existing file is never overwritten."""
-    from overhand.verbs.setup import first_use
+    from overhand.verbs.setup import ensure_project
 
     raw = text.encode("utf-8", "replace")
     folder = os.path.realpath(os.path.dirname(path))
@@ -327,7 +327,7 @@ def _write_new(session: Session, path: str, text: str) -> str | None:
     root = os.path.realpath(session.root)
     inside = real.startswith(root + os.sep)
     if inside:
-        first_use(session)
+        ensure_project(session)
     try:
         os.makedirs(folder, exist_ok=True)
         fd = os.open(real, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)

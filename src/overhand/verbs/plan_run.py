@@ -66,28 +66,28 @@ def accept_plan(
 ) -> tuple[Task, Plan, plans.Checked]:
     """Make a task for the plan, if nothing is wrong with it and the caller may run it."""
     from overhand.verbs.delegate import note_refusal
-    from overhand.verbs.setup import ask_for_trust, first_use
+    from overhand.verbs.setup import ask_for_trust, ensure_project
 
-    plans.refuse_way_out(session, given)
-    who = find_caller(session.store)
-    if settings and not (who.is_person and session.via != "mcp"):
+    plans.refuse_link_outside(session, given)
+    caller = find_caller(session.store)
+    if settings and not (caller.is_person and session.via != "mcp"):
         raise Refused("--set comes from a person, never from an agent.", "Leave it out.")
     wanted = dict(parse_setting(text) for text in settings or ())
     load_config(session.root, wanted)  # an invalid setting is refused before anything else
     found = plans.check_source(session, given, strict=strict)
-    plan = limited(plans.sound_plan(given, found), max_parallel=max_parallel, budget=budget, timeout=timeout)
-    first_use(session)
-    ask_for_trust(session, who)
+    plan = limited(plans.require_sound_plan(given, found), max_parallel=max_parallel, budget=budget, timeout=timeout)
+    ensure_project(session)
+    ask_for_trust(session, caller)
     try:
         options = {
             "name": os.path.basename(given.path) or "plan.yaml",
             "budget": budget,
             "settings": wanted,
-            "trusted": may_run_plan(session, who, given, plan),
+            "trusted": may_run_plan(session, caller, given, plan),
         }
         return submit_plan(session, plan, given.raw.decode("utf-8", "replace"), options), plan, found
     except Refused as error:
-        note_refusal(session, who, plan.task, PLAN_KIND, error)
+        note_refusal(session, caller, plan.task, PLAN_KIND, error)
         raise
 
 
@@ -95,9 +95,9 @@ def submit_plan(session: Session, plan: Plan, source: str, options: Mapping[str,
     """Make the plan's task, under the guards of any delegation, and hand it to the supervisor."""
     from overhand.plans import make_plan_task
 
-    who = find_caller(session.store)
-    actor = Actor(session.store, trusted_config(session.root), who.by(session.via))
-    made = make_plan_task(actor, who, plan, source, options)
+    caller = find_caller(session.store)
+    actor = Actor(session.store, trusted_config(session.root), caller.by(session.via))
+    made = make_plan_task(actor, caller, plan, source, options)
     if not options.get("no_start"):
         session.hand_over([made.id])
     return made
@@ -126,7 +126,7 @@ def limited(
     return replace(plan, **changes) if changes else plan
 
 
-def may_run_plan(session: Session, who: Caller, given: PlanSource, plan: Plan) -> bool:
+def may_run_plan(session: Session, caller: Caller, given: PlanSource, plan: Plan) -> bool:
     """Whether its commands are trusted; raises where that is needed and they are not.
 
     A person's own text is trusted. A file of the project has to be trusted first, for it may have come with a clone.
@@ -135,7 +135,7 @@ def may_run_plan(session: Session, who: Caller, given: PlanSource, plan: Plan) -
     name = given.inside(session.root)
     if name is not None and is_trusted_content(session.root, name, given.raw):
         return True
-    if who.is_person and session.via != "mcp":
+    if caller.is_person and session.via != "mcp":
         if name is not None:
             _ask(session, given, name)
         return True
@@ -167,7 +167,7 @@ def plan_dry_run(session: Session, given: PlanSource, *, strict: bool = False, *
     from overhand.plans import plan_waves, score_plan
 
     found = plans.check_source(session, given, strict=strict)
-    plan = limited(plans.sound_plan(given, found), **limits)
+    plan = limited(plans.require_sound_plan(given, found), **limits)
     failure = plan.failure
     on_failure = [failure.policy, *([f"{failure.max_retries} retries"] if failure.max_retries else [])]
     on_failure += [f"then {failure.fallback}"] if failure.fallback else []
@@ -298,7 +298,7 @@ def graph(session: Session, word: str, format: str = "mermaid", out: str | None 
     if is_file(word):
         given = plans.plan_source(word)
         found = plans.check_source(session, given)
-        plan = found.plan or plans.sound_plan(given, found)  # one with errors can be drawn, a cycle shows
+        plan = found.plan or plans.require_sound_plan(given, found)  # one with errors can be drawn, a cycle shows
     else:
         view = View(session, find_plan(session, word))
         view.look()
@@ -377,9 +377,9 @@ def _slotless(session: Session, task_id: str) -> Iterator[None]:
     from overhand.questions import mark_of_caller
     from overhand.supervisor import hand_to_supervisor
 
-    who = find_caller(session.store)
-    with mark_of_caller(session.store, who.task, who.run):
-        if not who.is_person:
+    caller = find_caller(session.store)
+    with mark_of_caller(session.store, caller.task, caller.run):
+        if not caller.is_person:
             hand_to_supervisor(session.store, [task_id])  # our slot is free now
         yield
 

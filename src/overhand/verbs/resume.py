@@ -38,7 +38,7 @@ from overhand.runs import (
 )
 from overhand.system import read_file, take_life_lock, write_file
 from overhand.verbs.ask import give_answer
-from overhand.verbs.control import may_run_task, queue_again, run_plan
+from overhand.verbs.control import queue_again, require_runnable, run_plan
 from overhand.verbs.show import describe_task
 from overhand.verbs.tasks import refresh_task
 from overhand.verbs.verb import Reply, Session
@@ -66,18 +66,18 @@ def resume_task(
         return open_session(session, id)
     from overhand.verbs.setup import ask_for_trust
 
-    who = find_caller(session.store)
+    caller = find_caller(session.store)
     task_id = session.store.resolve(id)
     task = refresh_task(session, session.store.task(task_id))
-    may_resume(session, who, task)
-    ask_for_trust(session, who)
+    require_resumable(session, caller, task)
+    ask_for_trust(session, caller)
     if task.is_plan:
         if answer is not None:
             raise BadInput("A plan takes no answer.", "Answer the node that asks: overhand answer")
         text = checked_budget(budget)
         require_budget_left(session.store, task.but(budget=text or task.budget))
-        how = resume_from(session, who, task, None, from_)
-        return run_plan(session, who, task, how, agent, "resume", wait=wait, budget=text)
+        how = resume_from(session, caller, task, None, from_)
+        return run_plan(session, caller, task, how, agent, "resume", wait=wait, budget=text)
     config = config_of_task(session.root, load_config(session.root), task.settings)
     if agent is None and task.runs[-1].attached and task.agent not in agent_files(session.root):
         raise Refused(
@@ -89,41 +89,41 @@ def resume_task(
     require_seal(task)
     text = checked_budget(budget)
     require_budget_left(session.store, task.but(budget=text or task.budget))
-    how = resume_from(session, who, task, answer, from_)
+    how = resume_from(session, caller, task, answer, from_)
     accepted = Accepted(agent=chosen.name, resume=how, budget=ABSENT if text is None else text)
-    return queue_again(session, who, task_id, accepted, "resume", wait=wait)
+    return queue_again(session, caller, task_id, accepted, "resume", wait=wait)
 
 
-def resume_from(session: Session, who: Caller, task: Task, answer: str | None, from_: str | None) -> dict[str, Any]:
+def resume_from(session: Session, caller: Caller, task: Task, answer: str | None, from_: str | None) -> dict[str, Any]:
     """Where the next run continues from; the answer is recorded, and without one no question may be open."""
     how: dict[str, Any] = {"run": task.runs[-1].id, "why": "resumed"}
     if from_ is not None:
         how["from"] = find_checkpoint(task, from_)
     if answer is not None:
-        _take_answer(session, who, task, answer, how)
+        _take_answer(session, caller, task, answer, how)
     elif task.open_questions:
         raise unanswered(task)
     return how
 
 
-def may_resume(session: Session, who: Caller, task: Task) -> None:
+def require_resumable(session: Session, caller: Caller, task: Task) -> None:
     handle = task.name
-    if not who.is_person and not (task.parent and task.parent.run == who.run):
+    if not caller.is_person and not (task.parent and task.parent.run == caller.run):
         raise NotAllowed(
             f"Task {handle} was not delegated by this run; it cannot resume it.", "Ask the person who started it."
         )
     if not task.runs:
         raise Refused(f"Task {handle} has not run yet.", f"Start it: overhand run {handle}")
-    may_run_task(session, task)
+    require_runnable(session, task)
 
 
-def _take_answer(session: Session, who: Caller, task: Task, text: str, how: dict[str, Any]) -> None:
+def _take_answer(session: Session, caller: Caller, task: Task, text: str, how: dict[str, Any]) -> None:
     """`--answer`: the answer to the one open question, or a note for the next run."""
     if not text.strip():
         raise BadInput("--answer is empty.", "Write what the agent is to know.")
     if task.open_questions:
         choose_question(task, None)  # says which are open, if there are several
-        give_answer(session, who, task.id, None, text, resume=False)
+        give_answer(session, caller, task.id, None, text, resume=False)
     elif len(text) > 2000:
         raise BadInput("--answer is too long for a note.", "Write it into a file and name the file.")
     else:
@@ -150,8 +150,8 @@ class Opened:
 
 def open_session(session: Session, id: str) -> Reply:
     """The agent's program in the foreground; when it ends, the task is judged as it is then."""
-    who = find_caller(session.store)
-    require_person(who, "Opening a session")
+    caller = find_caller(session.store)
+    require_person(caller, "Opening a session")
     task = refresh_task(session, session.store.task(session.store.resolve(id)))
     if not session.interactive:
         raise BadInput("--open needs a terminal.", f"Go on without one: {_instead(task)}")
@@ -159,7 +159,7 @@ def open_session(session: Session, id: str) -> Reply:
     agent, native = _session(session, task, config)
     require_trusted(session.root, agent.trusted_with)
     require_seal(task)
-    actor = Actor(session.store, config, who.by(session.via), dict(os.environ))
+    actor = Actor(session.store, config, caller.by(session.via), dict(os.environ))
     argv = session_command(agent, native)
     opened = _begin(session, actor, task.id, agent)
     try:
@@ -190,7 +190,7 @@ def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened
     text, handoff = read_task_handoff(session.store, task_id)
     prepared = Prepared(agent, handoff, text, tree_snapshot(session.root))
     with session.store.lock(task_id, actor.by) as locked:
-        may_run_task(session, locked.task, again=True)
+        require_runnable(session, locked.task, again=True)
         before = locked.task.runs[-1].id
         archive_last_run(locked, locked.task.runs)
         run_id = new_run_id()

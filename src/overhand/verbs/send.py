@@ -12,7 +12,7 @@ from overhand.questions import Asking, deliver_answer, hand_over_events
 from overhand.record import Accepted
 from overhand.runs import message_event, require_budget_left
 from overhand.supervisor import hand_to_supervisor
-from overhand.verbs.control import may_run_task
+from overhand.verbs.control import require_runnable
 from overhand.verbs.resume import unanswered
 from overhand.verbs.tasks import refresh_task, waits
 from overhand.verbs.verb import Reply, Session, about_task
@@ -27,18 +27,18 @@ _MOST = 100_000  # characters
 def send_message(session: Session, id: str, text: list[str] | str | None = None, file: str | None = None) -> Reply:
     """Record a message, once; the process that runs the task delivers it."""
     message = _text(text, file)
-    who = find_caller(session.store)
+    caller = find_caller(session.store)
     task_id = session.store.resolve(id)
     task = refresh_task(session, session.store.task(task_id))
-    _may_send(session, who, task)
+    _may_send(session, caller, task)
     if task.is_plan:
-        return Reply(_to_nodes(session, who, task, message))
-    return Reply(_to_one(session, who, task_id, message) or {})
+        return Reply(_to_nodes(session, caller, task, message))
+    return Reply(_to_one(session, caller, task_id, message) or {})
 
 
-def _to_one(session: Session, who: Caller, task_id: str, text: str, *, again: bool = True) -> dict[str, Any] | None:
+def _to_one(session: Session, caller: Caller, task_id: str, text: str, *, again: bool = True) -> dict[str, Any] | None:
     """Record it, and see that it is delivered; without `again`, a task that has ended is left alone."""
-    with session.store.lock(task_id, who.by(session.via)) as locked:
+    with session.store.lock(task_id, caller.by(session.via)) as locked:
         if not again and not _is_open(locked.task):
             return None
         how = _record(locked, text)
@@ -67,10 +67,10 @@ def _is_open(task: Task) -> bool:
     return bool(task.status is None or task.queued or task.current_run)
 
 
-def _to_nodes(session: Session, who: Caller, task: Task, text: str) -> dict[str, Any]:
+def _to_nodes(session: Session, caller: Caller, task: Task, text: str) -> dict[str, Any]:
     """A message to a plan goes to every node that has not ended; nodes that begin later find it in their context."""
     task_id, current = task.id, task.current_run
-    with session.store.lock(task_id, who.by(session.via)) as locked:
+    with session.store.lock(task_id, caller.by(session.via)) as locked:
         locked.append(message_event(locked.folder, text).replace(run=current.id if current else None), sync=True)
         task = locked.task
     hand_to_supervisor(session.store, [task_id])
@@ -79,8 +79,8 @@ def _to_nodes(session: Session, who: Caller, task: Task, text: str) -> dict[str,
         if child.status is None and child.node and child.parent and child.parent.task == task_id:
             node = refresh_task(session, session.store.task(child.id))
             if _is_open(node):  # one that has ended is not started again: its plan has its result
-                _may_send(session, who, node)
-                if sent := _to_one(session, who, node.id, text, again=False):
+                _may_send(session, caller, node)
+                if sent := _to_one(session, caller, node.id, text, again=False):
                     reached.append({key: sent[key] for key in ("task_id", "handle", "how")})
     return _receipt(
         task,
@@ -118,10 +118,10 @@ def _text(text: list[str] | str | None, file: str | None) -> str:
     return said
 
 
-def _may_send(session: Session, who: Caller, task: Task) -> None:
+def _may_send(session: Session, caller: Caller, task: Task) -> None:
     """A person may, or the run that delegated the task; and its agent must be able to take a message."""
     handle = task.name
-    if not who.is_person and not (task.parent and task.parent.run == who.run):
+    if not caller.is_person and not (task.parent and task.parent.run == caller.run):
         raise NotAllowed(
             f"Task {handle} was not delegated by this run; it cannot send to it.", "Ask the person who started it."
         )
@@ -140,7 +140,7 @@ def _may_send(session: Session, who: Caller, task: Task) -> None:
         raise Refused(f"Task {handle} never ran ({task.status}).", f"Start it again: overhand run {handle}")
     if task.open_questions:
         raise unanswered(task)
-    may_run_task(session, task, again=True)
+    require_runnable(session, task, again=True)
     config = config_of_task(session.root, load_config(session.root), task.settings)
     require_trusted(session.root, find_agent(session.root, task.agent, config).trusted_with)
     require_seal(task)

@@ -66,7 +66,7 @@ def init(session: Session) -> Reply:
     return Reply({**payload, "next": ["overhand agents", 'overhand delegate "what to do"']})
 
 
-def first_use(session: Session) -> None:
+def ensure_project(session: Session) -> None:
     """The first task in a folder makes it a project."""
     if os.path.exists(f"{session.root}/.overhand/config.toml") and os.path.isdir(session.store.own):
         return
@@ -299,9 +299,9 @@ def _fish() -> str:
     return "\n".join(lines) + "\n"
 
 
-def ask_for_trust(session: Session, who: Caller) -> None:
+def ask_for_trust(session: Session, caller: Caller) -> None:
     """Ask a person on a terminal to trust files of the project that are not trusted yet."""
-    if session.confirm is None or not who.is_person:
+    if session.confirm is None or not caller.is_person:
         return
     from overhand.agents import runnable_files
     from overhand.policy import load_config, untrusted_files

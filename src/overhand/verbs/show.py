@@ -46,10 +46,10 @@ def _report(session: Session, task: Task, payload: dict[str, Any]) -> Reply:
 def _mark_seen(session: Session, task_id: str) -> None:
     from overhand.policy import find_caller
 
-    who = find_caller(session.store)
-    if who.is_person:
+    caller = find_caller(session.store)
+    if caller.is_person:
         try:
-            with session.store.lock(task_id, who.by(session.via), patience=0.5) as locked:
+            with session.store.lock(task_id, caller.by(session.via), patience=0.5) as locked:
                 if locked.task.status == "completed" and not locked.task.seen:
                     locked.append(Seen())
         except OverhandError as error:
@@ -97,7 +97,7 @@ def describe_task(session: Session, task: Task, verb: str, result: dict[str, Any
         tree="your checkout",
         wanted_checks=[vars(check) for check in task.checks],
         usage=usage,
-        lately=lately(session, task),
+        lately=last_activity(session, task),
         item=f"{task.tag.path}#{task.kind}" if task.item and task.tag else None,
         stage=task.tag.stage if task.item and task.tag else None,
     )
@@ -144,7 +144,7 @@ def _messages(session: Session, task: Task) -> list[dict[str, Any]]:
     return shown_messages(session.store, task)
 
 
-def lately(session: Session, task: Task) -> str:
+def last_activity(session: Session, task: Task) -> str:
     """What a running coding agent said or did last."""
     run = task.current_run
     if run is None or run.has_ended or not task.settings.get("real"):

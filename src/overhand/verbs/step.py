@@ -31,16 +31,16 @@ def step(
     phase: str | None = None,
 ) -> Reply:
     """Mark a step of the plan; without a step, show the plan."""
-    who = find_caller(session.store)
+    caller = find_caller(session.store)
     words = [word for word in (id, step, *(state or ())) if word is not None]
-    if who.is_person:
+    if caller.is_person:
         if not words:
             raise BadInput("step needs ID outside a run.", "overhand step ID N done")
         task_id = session.store.resolve(words.pop(0))
     else:
-        task_id = str(who.task)
+        task_id = str(caller.task)
     if phase is not None:
-        return _move_phase(session, who, task_id, phase, reason or " ".join(words))
+        return _move_phase(session, caller, task_id, phase, reason or " ".join(words))
     path = f"{session.store.folder(task_id)}/HANDOFF.md"
     if not words:
         task, raw = session.store.task(task_id), read_file(path)
@@ -48,14 +48,14 @@ def step(
             raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
         shown: dict[str, Any] = {"steps": [_row(item) for item in read_steps(raw)]}
     else:
-        select, wanted, rest = _parsed(words, who)
+        select, wanted, rest = _parsed(words, caller)
         suffix = _suffix(wanted, " ".join(rest) if rest else reason, question)
-        with session.store.lock(task_id, who.by(session.via)) as locked:
+        with session.store.lock(task_id, caller.by(session.via)) as locked:
             task = locked.task
-            _require_holder(task, who)
-            see = f"overhand step {task.name}" if who.is_person else "overhand step"
+            _require_holder(task, caller)
+            see = f"overhand step {task.name}" if caller.is_person else "overhand step"
             marked = mark_step(path, select, STEP_STATES[wanted], suffix, see)
-            _record(locked, path, marked, who)
+            _record(locked, path, marked, caller)
         raw = read_file(path) or b""
         shown = {"step": _row(marked)}
     done, total, _ = step_progress(raw)
@@ -68,21 +68,21 @@ def _row(item: StepItem) -> dict[str, Any]:
     return {**shown, **{name: value for name, value in more.items() if value}}
 
 
-def _parsed(words: list[str], who: Caller) -> tuple[str, str, list[str]]:
+def _parsed(words: list[str], caller: Caller) -> tuple[str, str, list[str]]:
     """Which step, which state, and the words behind `error`: they are the reason."""
     at = len(words) - 1
     if len(words) > 1 and words[0].isascii() and words[0].isdigit() and words[1] in STEP_STATES:
         at = 1
     elif words[-1] not in STEP_STATES:
         at = words.index("error", 1) if "error" in words[1:] else -1
-    usage = f"overhand step {'ID ' if who.is_person else ''}N|TEXT {'|'.join(STEP_STATES)}"
+    usage = f"overhand step {'ID ' if caller.is_person else ''}N|TEXT {'|'.join(STEP_STATES)}"
     if at < 0:
         raise BadInput(f"{words[-1]!r} is no state of a step: say which step, then what it is.", usage)
     if at == 0:
         raise BadInput(f"Which step is {words[0]}?", usage)
     if len(words) > at + 1 and words[at] != "error":
         raise BadInput(f"{words[at + 1]!r} is one word too many: only an error has a reason.", usage)
-    if at > 1 and not who.is_person and words[0].isdigit() and words[1].isdigit():
+    if at > 1 and not caller.is_person and words[0].isdigit() and words[1].isdigit():
         raise BadInput("Inside a run no task is named: its own is meant.", usage)
     return " ".join(words[:at]), words[at], words[at + 1 :]
 
@@ -106,24 +106,24 @@ def _suffix(wanted: str, reason: str | None, question: str | None) -> str | None
     return failed_suffix(reason if len(reason) <= _LONG else reason[: _LONG - 1] + "…") or None
 
 
-def _require_holder(task: Task, who: Caller) -> None:
+def _require_holder(task: Task, caller: Caller) -> None:
     """A run marks the steps of its own task, and only while it holds it."""
     run = task.current_run
-    if not who.is_person and (run is None or run.id != who.run or run.has_ended):
+    if not caller.is_person and (run is None or run.id != caller.run or run.has_ended):
         raise StaleRun(
-            f"Run {who.run} no longer holds task {task.id}; it cannot mark its steps.",
+            f"Run {caller.run} no longer holds task {task.id}; it cannot mark its steps.",
             f"A person can: overhand step {task.name} N done",
         )
 
 
-def _record(locked: LockedTask, path: str, marked: StepItem, who: Caller) -> None:
+def _record(locked: LockedTask, path: str, marked: StepItem, caller: Caller) -> None:
     """One event per change; a mark that cannot be recorded is undone."""
     before = marked.before
     if before is None:
         return
     if (before.marker, before.question, before.error) == (marked.marker, marked.question, marked.error):
         return
-    event = StepMarked(n=marked.number, text=marked.text[:_LONG], marker=marked.marker, run=who.run or ABSENT)
+    event = StepMarked(n=marked.number, text=marked.text[:_LONG], marker=marked.marker, run=caller.run or ABSENT)
     try:
         locked.append(event)
     except OverhandError:
@@ -133,13 +133,13 @@ def _record(locked: LockedTask, path: str, marked: StepItem, who: Caller) -> Non
         raise
 
 
-def _move_phase(session: Session, who: Caller, task_id: str, to: str, why: str) -> Reply:
+def _move_phase(session: Session, caller: Caller, task_id: str, to: str, why: str) -> Reply:
     """Move a task to another phase, and do what that phase means."""
     from overhand.record import PhaseMoved
     from overhand.runs import IllegalMove, move_phase, next_phases
 
-    with session.store.lock(task_id, who.by(session.via)) as locked:
-        _require_phase_holder(locked.task, who)
+    with session.store.lock(task_id, caller.by(session.via)) as locked:
+        _require_phase_holder(locked.task, caller)
         history = [event.phase for event in locked.task.phases]
         moved = move_phase(history, to, why)
         if isinstance(moved, IllegalMove):
@@ -153,20 +153,20 @@ def _move_phase(session: Session, who: Caller, task_id: str, to: str, why: str) 
         "iteration": moved.iteration,
         "warnings": list(moved.warnings),
         "escalated": moved.escalate,
-        "checkpoint": _carry_out(session, who, task, moved),
+        "checkpoint": _carry_out(session, caller, task, moved),
         "next": list(next_phases([*history, moved.to])),
     }
     return Reply({**about_task("step", task), **more})
 
 
-def _require_phase_holder(task: Task, who: Caller) -> None:
+def _require_phase_holder(task: Task, caller: Caller) -> None:
     from overhand.runs import ESCALATED, PHASE_ORDER
 
-    if who.is_person:
+    if caller.is_person:
         return
     current = task.current_run
-    if current is None or current.id != who.run:
-        raise StaleRun(f"Run {who.run} no longer holds task {task.id}.")
+    if current is None or current.id != caller.run:
+        raise StaleRun(f"Run {caller.run} no longer holds task {task.id}.")
     if task.phase == ESCALATED:
         raise NotAllowed(
             "The task was escalated: a person decides how it goes on.",
@@ -174,7 +174,7 @@ def _require_phase_holder(task: Task, who: Caller) -> None:
         )
 
 
-def _carry_out(session: Session, who: Caller, task: Task, moved: PhaseMove) -> str | None:
+def _carry_out(session: Session, caller: Caller, task: Task, moved: PhaseMove) -> str | None:
     """CHECKPOINT saves; ESCALATED saves, calls for a person, and ends the run."""
     from overhand.record import ControlHandled, Notice
     from overhand.runs import ESCALATED, create_checkpoint
@@ -184,7 +184,7 @@ def _carry_out(session: Session, who: Caller, task: Task, moved: PhaseMove) -> s
         return None
     current = task.current_run
     run_id = current.id if current else None
-    by = who.by(session.via)
+    by = caller.by(session.via)
     reason = moved.why or (moved.warnings[0] if moved.warnings else f"phase {moved.to}")
     saved = create_checkpoint(session.store, task.id, by, run=run_id, reason=reason, why="phase")
     if moved.to == ESCALATED and run_id is not None:

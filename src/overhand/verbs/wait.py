@@ -14,7 +14,7 @@ from overhand.questions import mark_of_caller
 from overhand.supervisor import hand_to_supervisor
 from overhand.system import Lock, deadline, epoch_of, read_file
 from overhand.verbs.ask import question_row
-from overhand.verbs.show import describe_task, lately
+from overhand.verbs.show import describe_task, last_activity
 from overhand.verbs.tasks import looks_dead, refresh_task
 from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import option_duration, say_duration
@@ -36,15 +36,15 @@ def wait(session: Session, id: list[str], timeout: str | None = None) -> Reply:
 def wait_for_tasks(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Reply:
     """Wait, showing progress; Ctrl-C ends the waiting, not the work."""
     until = deadline(seconds)
-    who = find_caller(session.store)
+    caller = find_caller(session.store)
     left = list(task_ids)
     try:
-        with session.store.subscribe(task_ids) as bell, mark_of_caller(session.store, who.task, who.run):
-            if not who.is_person:
+        with session.store.subscribe(task_ids) as bell, mark_of_caller(session.store, caller.task, caller.run):
+            if not caller.is_person:
                 hand_to_supervisor(session.store, task_ids)  # our slot is free now
             while True:
                 states = [refresh_task(session, session.store.task(task_id)) for task_id in left]
-                left = [s.id for s in states if not s.is_idle or (not who.is_person and goes_on(s))]
+                left = [s.id for s in states if not s.is_idle or (not caller.is_person and awaits_answer(s))]
                 if not left:
                     break
                 if time.monotonic() >= until:
@@ -65,7 +65,7 @@ def wait_for_tasks(session: Session, task_ids: list[str], seconds: float | None,
     return Reply({"schema": f"overhand.{verb}/1", "tasks": shown}, code)
 
 
-def goes_on(task: Task) -> bool:
+def awaits_answer(task: Task) -> bool:
     """Parked, and an answer starts its next run: an agent waits on, as it would for an answer to its own question."""
     # a question of a return is for the run that delegated
     return task.status == "needs-input" and any(question.via != "return" for question in task.open_questions)
@@ -77,14 +77,14 @@ def progress(session: Session, states: list[Task]) -> str:
         run = task.current_run
         name = f"{task.handle} {task.agent}"
         if task.is_idle:
-            parts += [f"{name}: waits for an answer"] if goes_on(task) else []
+            parts += [f"{name}: waits for an answer"] if awaits_answer(task) else []
         elif run is None:
             parts.append(f"{name}: queued")
         elif run.has_ended:
             parts.append(f"{name}: being checked")
         else:
             age = say_duration(max(0.0, time.time() - epoch_of(run.created)) // 1)
-            latest = lately(session, task) if task.settings.get("real") else _last_line(session, task, run.id)
+            latest = last_activity(session, task) if task.settings.get("real") else _last_line(session, task, run.id)
             parts.append(f"{name}: {run.state} {age}{f' · {latest}' if latest else ''}")
     return " · ".join(parts)
 
@@ -113,14 +113,14 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
     task_id = session.store.resolve(id)
     if (task := session.store.task(task_id)).run_state is None and task.status is None:
         raise Refused(f"Task {task.name} is only prepared: nothing will happen.", f"Start it: overhand run {task.name}")
-    who = find_caller(session.store)
+    caller = find_caller(session.store)
     with (
         _ended_by_signal(),
         _Sign(f"{session.store.folder(task_id)}/ipc") as sign,
         session.store.subscribe([task_id]) as bell,
-        mark_of_caller(session.store, who.task, who.run),
+        mark_of_caller(session.store, caller.task, caller.run),
     ):
-        if not who.is_person:
+        if not caller.is_person:
             hand_to_supervisor(session.store, [task_id])  # our slot is free now
         while True:
             sign.put_up()

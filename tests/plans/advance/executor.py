@@ -17,7 +17,7 @@ from overhand.plans import (
     advance_plan,
     new_plan_state,
 )
-from overhand.plans.order import meet, parts_of
+from overhand.plans.order import glob_parts, may_overlap
 from overhand.plans.progress import Command, Limits, NodeState, pending
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def _confirms(event: PlanEvent, command: Command) -> bool:
 
 def overlap(one: str, other: str) -> bool:
     """Whether two globs may name one file."""
-    return meet(parts_of(one), parts_of(other))
+    return may_overlap(glob_parts(one), glob_parts(other))
 
 
 def share_a_file(one: Iterable[str], other: Iterable[str]) -> bool:

@@ -46,9 +46,9 @@ def translate(line: dict[str, Any]) -> Iterator[StreamEvent]:
     if kind == "text":
         yield StreamEvent("said", str(part.get("text", "")))
     elif kind == "tool_use":
-        state = part.get("state") or {}
-        yield StreamEvent("did", str(part.get("tool", "")), state.get("input") or {})
-        if state.get("status") == "error" and any(one in str(state.get("error", "")) for one in _DENIED):
+        outcome = part.get("state") or {}
+        yield StreamEvent("did", str(part.get("tool", "")), outcome.get("input") or {})
+        if outcome.get("status") == "error" and any(one in str(outcome.get("error", "")) for one in _DENIED):
             yield StreamEvent("denied", str(part.get("tool", "")))
     elif kind == "step_finish":
         tokens = part.get("tokens") or {}

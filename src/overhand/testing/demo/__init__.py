@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.record import EVENT_KIND
 from overhand.testing.project import ProjectDir, make_project
-from overhand.verbs import found_programs
+from overhand.verbs import installed_programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,7 +95,7 @@ def run(*, keep: bool = False) -> Iterator[Item]:
         "ok": demo.ok,
         "seconds": round(time.monotonic() - began, 1),
         "folder": str(folder) if keep else None,
-        "programs": found_programs(),
+        "programs": installed_programs(),
     }
 
 
@@ -151,7 +151,7 @@ def _adoption(demo: Demo) -> Iterator[Item]:
     went_on = "still here" in (root / shown["run_folder"] / "stdout").read_text()
     second = int(lock.read_text().split()[0])
     yield demo.expect(
-        went_on and [run["exit"] for run in shown["runs"]] == [0] and second != first,
+        went_on and [row["exit"] for row in shown["runs"]] == [0] and second != first,
         "One run, its output and its exit code: nothing lost, nothing done twice.",
         f"{shown['folder']}/log.jsonl",
     )
