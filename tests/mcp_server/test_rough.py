@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_server.test_door import READY, Line, hello
+from mcp_server.test_handshake import READY, Line, hello
 from overhand.questions import blocked, has_waiting_process
 from overhand.record import Store
 from overhand.system import is_held

@@ -24,9 +24,9 @@ def lines(verb: str, answer: Reply) -> Iterable[str]:
 
         return headline.text(answer)
     if verb == "daemon" and answer.stream is not None:
-        from overhand.cli import items
+        from overhand.cli.answers import daemon_line
 
-        return (items.line(item) for item in answer.stream)
+        return (daemon_line(item) for item in answer.stream)
     if answer.stream is not None:
         demo = __import__("overhand.testing.demo", fromlist=["as_text"]) if verb == "demo" else None
         return (demo.as_text(item) if demo else _event(item) for item in answer.stream)
@@ -36,8 +36,14 @@ def lines(verb: str, answer: Reply) -> Iterable[str]:
         from overhand.cli import receipt
 
         return list(receipt.whole(payload) if verb == "show" else receipt.brief(payload))
-    if verb in _ELSEWHERE:
-        return list(getattr(__import__(f"overhand.cli.{_ELSEWHERE[verb]}", fromlist=[verb]), verb)(payload))
+    if verb == "plan":
+        from overhand.cli.plan import plan
+
+        return list(plan(payload))
+    if verb in _IN_ANSWERS:
+        from overhand.cli import answers
+
+        return list(getattr(answers, verb)(payload))
     return list(_TEXTS.get(verb, _plain)(payload))
 
 
@@ -273,11 +279,9 @@ def _init(payload: Payload) -> Iterator[str]:
 
 
 # verbs whose text is a function of their own name in another module of this package
-_ELSEWHERE = {
-    "log": "talk", "ask": "talk", "answer": "talk", "checkpoint": "talk", "connect": "talk", "finish": "talk",
-    "monitor": "talk", "alert": "talk", "doctor": "talk", "tag": "talk", "item": "items", "daemon": "items",
-    "plan": "plan",
-}  # fmt: skip
+_IN_ANSWERS = (
+    "log", "ask", "answer", "checkpoint", "connect", "finish", "monitor", "alert", "doctor", "tag", "item", "daemon",
+)  # fmt: skip
 _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
     "version": _version, "delegate": _delegate, "run": _run, "resume": _run, "send": _send, "list": _list,
     "stop": _stop, "check": _check, "step": _step, "clean": _clean, "agents": _agents, "trust": _trust, "init": _init,

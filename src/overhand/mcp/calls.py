@@ -13,7 +13,7 @@ from overhand.words import option_duration
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from overhand.mcp.door import Service
+    from overhand.mcp.handshake import Service
     from overhand.mcp.tools import Tool
 
     Given = dict[str, Any]
@@ -261,7 +261,7 @@ def _finish(_service: Service, session: Session, given: Given) -> Payload:
 
 def _permit(_service: Service, session: Session, given: Given) -> Payload:
     """Block until a person has decided; a run that waits too long is parked, as with any question."""
-    from overhand.mcp.door import prompts_of
+    from overhand.mcp.handshake import prompts_of
     from overhand.policy import find_caller
 
     client = find_caller(session.store)

@@ -15,7 +15,7 @@ from mcp_types import Tool as Described
 from overhand import __version__
 from overhand.errors import BadInput, OverhandError, storage_failed
 from overhand.mcp import calls
-from overhand.mcp.door import listed
+from overhand.mcp.handshake import listed
 from overhand.system import dump_spaced
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
-    from overhand.mcp.door import Service, Wire
+    from overhand.mcp.handshake import Service, Wire
     from overhand.mcp.tools import Tool
 
 _BEAT = 5.0  # seconds between signs of life while a call blocks

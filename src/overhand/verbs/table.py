@@ -460,7 +460,7 @@ FOR_SCRIPTS = (
     Verb(
         "mcp",
         "serve Overhand to an MCP client over stdin and stdout",
-        "overhand.mcp.door:serve",
+        "overhand.mcp.handshake:serve",
         about="A host gets delegate, status, wait, result, answer, inbox, stop and agents; inside a run it is handoff, "
         "step, ask, checkpoint, delegate and finish; plan_run is in both. Approving and trusting are not among them. "
         "A client is set up with: overhand connect CLIENT",

@@ -15,7 +15,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 
-from overhand.mcp import door, server
+from overhand.mcp import handshake, server
 from overhand.mcp.tools import FOR_HOSTS
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def line(tmp_path: Path) -> Iterator[Line]:
 
 def by_the_sdk(inside: bool, *messages: Message) -> list[Message]:
     """What the SDK's own server answers to these."""
-    service = door.Service("/nowhere", inside=inside, limit=1.0)
+    service = handshake.Service("/nowhere", inside=inside, limit=1.0)
     found: list[Message] = []
 
     async def main() -> None:
@@ -107,13 +107,13 @@ def by_the_sdk(inside: bool, *messages: Message) -> list[Message]:
 
 
 def by_the_door(inside: bool, *messages: Message) -> list[Message | None]:
-    service = door.Service("/nowhere", inside=inside, limit=1.0)
+    service = handshake.Service("/nowhere", inside=inside, limit=1.0)
     version = next((m["params"]["protocolVersion"] for m in messages if m["method"] == "initialize"), "")
-    return [door._answer(service, m["method"], m, version) for m in messages if "id" in m]
+    return [handshake._answer(service, m["method"], m, version) for m in messages if "id" in m]
 
 
 @pytest.mark.parametrize("inside", [False, True])
-@pytest.mark.parametrize("version", door.VERSIONS)
+@pytest.mark.parametrize("version", handshake.VERSIONS)
 def test_the_handshake_is_answered_as_the_sdk_does(version: str, inside: bool) -> None:
     said = (hello(version), READY, {"id": 1, "method": "tools/list"}, {"id": 2, "method": "ping"})
     assert by_the_door(inside, *said) == by_the_sdk(inside, *said)
@@ -128,8 +128,8 @@ def test_the_era_without_a_handshake_is_answered_as_the_sdk_does(inside: bool) -
 
 
 def test_the_versions_are_those_of_the_sdk() -> None:
-    assert tuple(HANDSHAKE_PROTOCOL_VERSIONS) == door.VERSIONS
-    assert door.STATELESS == LATEST_MODERN_VERSION
+    assert tuple(HANDSHAKE_PROTOCOL_VERSIONS) == handshake.VERSIONS
+    assert handshake.STATELESS == LATEST_MODERN_VERSION
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="needs /proc")

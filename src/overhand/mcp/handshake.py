@@ -1,4 +1,4 @@
-"""The door: answers a client's handshake itself and loads the SDK when a tool is called for the first time.
+"""The server before the SDK: answers a client's handshake itself, and loads the SDK at the first call of a tool.
 
 Importing the SDK takes most of a second and tens of megabytes, and an agent waits for its servers before it begins.
 Most runs never call a tool. So `initialize`, `server/discover`, `ping` and `tools/list` are answered here, as the SDK
