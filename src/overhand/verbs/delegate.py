@@ -43,9 +43,9 @@ def delegate_task(session: Session, /, **given: Any) -> Reply:
         return wait_for_tasks(session, [task.id], None, verb="delegate")
     receipt = _receipt(session, task, agent, draft, prepared=brief.no_start)
     if agent.real and not brief.no_start:
-        from overhand.verbs.tasks import waits
+        from overhand.verbs.tasks import reason_to_wait
 
-        receipt["reason"] = waits(session, task.id)
+        receipt["reason"] = reason_to_wait(session, task.id)
     return Reply(receipt)
 
 

@@ -75,7 +75,9 @@ def accept_plan(
     wanted = dict(parse_setting(text) for text in settings or ())
     load_config(session.root, wanted)  # an invalid setting is refused before anything else
     found = plans.check_source(session, given, strict=strict)
-    plan = limited(plans.require_sound_plan(given, found), max_parallel=max_parallel, budget=budget, timeout=timeout)
+    plan = with_limits(
+        plans.require_sound_plan(given, found), max_parallel=max_parallel, budget=budget, timeout=timeout
+    )
     ensure_project(session)
     ask_for_trust(session, caller)
     try:
@@ -103,7 +105,7 @@ def submit_plan(session: Session, plan: Plan, source: str, options: Mapping[str,
     return made
 
 
-def limited(
+def with_limits(
     plan: Plan, *, max_parallel: str | None = None, budget: str | None = None, timeout: str | None = None
 ) -> Plan:
     """The plan with the limits of the command line."""
@@ -167,7 +169,7 @@ def plan_dry_run(session: Session, given: PlanSource, *, strict: bool = False, *
     from overhand.plans import plan_waves, score_plan
 
     found = plans.check_source(session, given, strict=strict)
-    plan = limited(plans.require_sound_plan(given, found), **limits)
+    plan = with_limits(plans.require_sound_plan(given, found), **limits)
     failure = plan.failure
     on_failure = [failure.policy, *([f"{failure.max_retries} retries"] if failure.max_retries else [])]
     on_failure += [f"then {failure.fallback}"] if failure.fallback else []

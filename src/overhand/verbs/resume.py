@@ -102,7 +102,7 @@ def resume_from(session: Session, caller: Caller, task: Task, answer: str | None
     if answer is not None:
         _take_answer(session, caller, task, answer, how)
     elif task.open_questions:
-        raise unanswered(task)
+        raise unanswered_refusal(task)
     return how
 
 
@@ -130,7 +130,7 @@ def _take_answer(session: Session, caller: Caller, task: Task, text: str, how: d
         how["note"] = text
 
 
-def unanswered(task: Task) -> Refused:
+def unanswered_refusal(task: Task) -> Refused:
     """The refusal to run a task with open questions."""
     still_open, handle = task.open_questions, task.name
     asked = "; ".join(f"{q.seq}: {cut_text(q.text, 100)}" for q in still_open)

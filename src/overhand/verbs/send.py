@@ -13,8 +13,8 @@ from overhand.record import Accepted
 from overhand.runs import message_event, require_budget_left
 from overhand.supervisor import hand_to_supervisor
 from overhand.verbs.control import require_runnable
-from overhand.verbs.resume import unanswered
-from overhand.verbs.tasks import refresh_task, waits
+from overhand.verbs.resume import unanswered_refusal
+from overhand.verbs.tasks import reason_to_wait, refresh_task
 from overhand.verbs.verb import Reply, Session, about_task
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _to_one(session: Session, caller: Caller, task_id: str, text: str, *, again:
         deliver_answer(session.store, task_id, task.questions[-1], text)
     if task.queued or task.current_run:
         hand_to_supervisor(session.store, [task_id])
-    reason = waits(session, task_id) if how == "in a new run" else None
+    reason = reason_to_wait(session, task_id) if how == "in a new run" else None
     return _receipt(
         task,
         state="queued" if task.messages[-1].run is None else "delivered",
@@ -139,7 +139,7 @@ def _may_send(session: Session, caller: Caller, task: Task) -> None:
     if not task.runs:
         raise Refused(f"Task {handle} never ran ({task.status}).", f"Start it again: overhand run {handle}")
     if task.open_questions:
-        raise unanswered(task)
+        raise unanswered_refusal(task)
     require_runnable(session, task, again=True)
     config = config_of_task(session.root, load_config(session.root), task.settings)
     require_trusted(session.root, find_agent(session.root, task.agent, config).trusted_with)

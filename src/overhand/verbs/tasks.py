@@ -214,7 +214,7 @@ def list_tasks(
     return Reply(payload)
 
 
-def waits(session: Session, task_id: str) -> str | None:
+def reason_to_wait(session: Session, task_id: str) -> str | None:
     """Why a queued task does not start at once, if that is known."""
     states = session.store.tasks()
     places = queue(states)
