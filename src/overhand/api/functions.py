@@ -1,4 +1,6 @@
-"""Function agents in this process: the same folder, guards, judgement and record as a detached run."""
+"""Function agents in this process: the same folder, guards, judgement and record as a detached run.
+
+While a function asks, its thread waits; its run holds no slot and its clock stands still."""
 
 from __future__ import annotations
 
@@ -7,19 +9,27 @@ import inspect
 import json
 import os
 import threading
+import time
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, Call, as_return, encode_return, failure_return, read_inputs
+from overhand.agents import Agent, Call, as_return, encode_return, failure_return, read_inputs, unanswered_error
 from overhand.api.pool import Pool, settle
-from overhand.api.questions import RunDeadline
 from overhand.documents import Handoff, promises_files
 from overhand.drafts import brief_from_words, only_from_people
-from overhand.errors import BudgetExceeded, OverhandError, Refused, Unanswered
+from overhand.errors import BudgetExceeded, OverhandError, Refused, StaleRun, Unanswered
 from overhand.policy import Actor, config_of_task, inside_run
-from overhand.questions import has_unread_files, take_in_files
+from overhand.questions import (
+    Asking,
+    WaitingMark,
+    ask_question,
+    full_answer,
+    has_unread_files,
+    record_blocked,
+    take_in_files,
+)
 from overhand.record import ABSENT, Accepted, LateReturn, RunEnded, RunStarted, new_run_id
 from overhand.runs import (
     INPUTS_FILE,
@@ -44,17 +54,21 @@ from overhand.runs import (
     write_previous_runs,
     write_result,
 )
-from overhand.system import repository_of, take_life_lock, write_file
+from overhand.supervisor import hand_to_supervisor
+from overhand.system import deadline, repository_of, take_life_lock, write_file
 from overhand.verbs import draft_in_session, make_tasks, note_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from overhand.agents import Call, Inquiry
+    from overhand.api.pool import Pool
     from overhand.drafts import Brief, Draft
-    from overhand.policy import Caller, Config
-    from overhand.record import LockedTask, Run, Task
+    from overhand.policy import Actor, Caller, Config
+    from overhand.record import LockedTask, Question, Run, Task
     from overhand.verbs import Session
     from overhand.words import Cause
+
 
 _MOMENT = 0.1
 
@@ -163,25 +177,25 @@ class FunctionRun:
 
 def run_function(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
     """One run of a function: claim, call, record, judge."""
-    begun = _begin(batch, task_id, function, pool)
-    if begun is None:
+    run = _begin(batch, task_id, function, pool)
+    if run is None:
         return
 
     def past_deadline() -> None:
         """The run is over; its thread goes on, and its result is refused."""
         try:
-            _end(batch, begun, None, "timeout", pool)
+            _end(batch, run, None, "timeout", pool)
             settle(future)
         except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
             settle(future, error)
 
     try:
-        attention = RunDeadline(batch.actor, task_id, begun.run_id, pool, begun.task.timeout, past_deadline)
-        value, cause = _outcome(batch, begun, function, _call(begun, batch, attention), pool)
-        attention.end()
-        _end(batch, begun, value, cause, pool)
+        run_deadline = RunDeadline(batch.actor, task_id, run.run_id, pool, run.task.timeout, past_deadline)
+        value, cause = _outcome(batch, run, function, _call(run, batch, run_deadline), pool)
+        run_deadline.end()
+        _end(batch, run, value, cause, pool)
     finally:
-        os.close(begun.life)
+        os.close(run.life)
 
 
 def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> FunctionRun | None:
@@ -223,30 +237,30 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
         return FunctionRun(locked.task, run_id, place, life, job.prompt, spec, handoff, quick)
 
 
-def _call(begun: FunctionRun, batch: Batch, attention: RunDeadline) -> Call:
-    given = batch.inputs.pop(begun.task.id, None)
+def _call(run: FunctionRun, batch: Batch, run_deadline: RunDeadline) -> Call:
+    given = batch.inputs.pop(run.task.id, None)
     return Call(
-        title=begun.task.title,
-        prompt=begun.prompt,
-        handoff=begun.handoff,
-        task_id=begun.task.id,
-        run_id=begun.run_id,
-        place=begun.place,
+        title=run.task.title,
+        prompt=run.prompt,
+        handoff=run.handoff,
+        task_id=run.task.id,
+        run_id=run.run_id,
+        place=run.place,
         root=batch.session.root,
-        inputs=json.loads(given) if given else read_inputs(inputs_file_of(batch.actor.store, begun.task)),
-        _ask=attention.ask,
-        _count=in_process_meter(attention.actor, begun.task.id),
+        inputs=json.loads(given) if given else read_inputs(inputs_file_of(batch.actor.store, run.task)),
+        _ask=run_deadline.ask,
+        _count=in_process_meter(run_deadline.actor, run.task.id),
     )
 
 
 def _outcome(
-    batch: Batch, begun: FunctionRun, function: FunctionAgent, call: Call, pool: Pool
+    batch: Batch, run: FunctionRun, function: FunctionAgent, call: Call, pool: Pool
 ) -> tuple[Mapping[str, Any] | None, Cause]:
     """What the function returned or raised, and how it ended."""
     token = inside_run.set((call.root, call.task_id, call.run_id))
     try:
         batch.kept.result()
-        reserve_budget(batch.actor, begun.task)  # a hold of a run that is not recorded as begun can be released
+        reserve_budget(batch.actor, run.task)  # a hold of a run that is not recorded as begun can be released
         value = function.function(call)
         if inspect.isawaitable(value):
             value = asyncio.run_coroutine_threadsafe(_awaited(value), pool.loop()).result()
@@ -265,10 +279,10 @@ async def _awaited(value: Any) -> object:
     return await value
 
 
-def _end(batch: Batch, begun: FunctionRun, value: Mapping[str, Any] | None, cause: Cause, pool: Pool) -> None:
+def _end(batch: Batch, run: FunctionRun, value: Mapping[str, Any] | None, cause: Cause, pool: Pool) -> None:
     """Record the end and the verdict: at once where that is quick, else with the checks in between."""
     actor = batch.actor
-    quick = begun.quick and cause == "exit" and (value is None or value["status"] == "completed")
+    quick = run.quick and cause == "exit" and (value is None or value["status"] == "completed")
     # a status and a text, and nothing else, are kept whole in OUTPUT.md
     plain = quick and value is not None and value.keys() <= {"status", "summary"}
     plain = plain and value is not None and all(isinstance(one, str) for one in value.values())
@@ -276,44 +290,142 @@ def _end(batch: Batch, begun: FunctionRun, value: Mapping[str, Any] | None, caus
         raw = encode_return(value) if value is not None and not plain else None
     except OverhandError as error:
         raw, cause, quick = encode_return(failure_return(error)), "error", False
-    if has_unread_files(actor.store, begun.task):
-        take_in_files(actor.store, actor.store.task(begun.task.id), actor.by, final=True)
-    with pool.paperwork if quick else nullcontext(), actor.store.lock(begun.task.id, actor.by) as locked:
-        current = locked.task.run(begun.run_id)
+    if has_unread_files(actor.store, run.task):
+        take_in_files(actor.store, actor.store.task(run.task.id), actor.by, final=True)
+    with pool.paperwork if quick else nullcontext(), actor.store.lock(run.task.id, actor.by) as locked:
+        current = locked.task.run(run.run_id)
         if current is None or current.has_ended:
             late = encode_return(value) if value is not None and plain else raw
             if late is not None:
-                write_file(f"{begun.place}/late-result.json", late)
+                write_file(f"{run.place}/late-result.json", late)
             kept = "late-result.json" if late else None
-            locked.append(LateReturn(run=begun.run_id, kept=kept, code="STALE_RUN"))
+            locked.append(LateReturn(run=run.run_id, kept=kept, code="STALE_RUN"))
             quick = False  # the process that ended it may still be judging, and a result is waited for
         else:
             if raw is not None:
-                write_file(f"{begun.place}/result.json", raw)
+                write_file(f"{run.place}/result.json", raw)
             code = {"exit": 0, "error": 1}.get(cause)
-            ended = RunEnded(run=begun.run_id, cause=cause, exit=code)
+            ended = RunEnded(run=run.run_id, cause=cause, exit=code)
             if quick:
-                _judge_at_once(batch, begun, locked, current, ended, value)
+                _judge_at_once(batch, run, locked, current, ended, value)
             else:
                 locked.append(ended)
     if quick:
         settle_budget(actor, locked.task)
     else:
-        finish_run(actor, begun.task.id, patient=True)
+        finish_run(actor, run.task.id, patient=True)
     if batch.shared:
-        batch.unsynced.add(begun.task.id)
+        batch.unsynced.add(run.task.id)
 
 
 def _judge_at_once(
-    batch: Batch, begun: FunctionRun, locked: LockedTask, current: Run, ended: RunEnded, given: object
+    batch: Batch, run: FunctionRun, locked: LockedTask, current: Run, ended: RunEnded, given: object
 ) -> None:
     """The same evidence and the same verdict, and both events in one write."""
-    if (usage := final_usage(begun.place, current)) is not None:
-        locked.append(usage_event(begun.run_id, usage))
+    if (usage := final_usage(run.place, current)) is not None:
+        locked.append(usage_event(run.run_id, usage))
     over = current.replace(state="ended", cause=ended.cause, exit=ended.exit)
-    case = gather_evidence(batch.actor, locked.task, over, begun.place, begun.spec, begun.handoff, given)
+    case = gather_evidence(batch.actor, locked.task, over, run.place, run.spec, run.handoff, given)
     if locked.task.stop:
         case = case.cancelled()
     result, judged = write_result(case, judge_run(case.found))
     locked.append(ended, judged, sync=batch.actor.sync_results)
-    batch.results[begun.task.id] = locked.task, str(judged.result), result
+    batch.results[run.task.id] = locked.task, str(judged.result), result
+
+
+class RunDeadline:
+    """The deadline of one run of a function, and how many of its calls wait for an answer."""
+
+    def __init__(
+        self, actor: Actor, task_id: str, run_id: str, pool: Pool, seconds: float, past_deadline: Callable[[], None]
+    ) -> None:
+        self.actor, self.task_id, self.run_id, self.pool = actor, task_id, run_id, pool
+        self._past_deadline = past_deadline
+        self._lock = threading.Lock()
+        self._asking = 0
+        self._over = False
+        self._left = seconds
+        self._start_clock()
+
+    def _start_clock(self) -> None:
+        """Start the clock again, unless the function has ended and only a thread of it is left."""
+        if self._over:
+            return
+        self._due = time.monotonic() + self._left
+        self._number = self.pool.watchdog.watch(self._left, self._past_deadline)
+
+    def end(self) -> None:
+        """The function has ended in time."""
+        with self._lock:
+            self._over = True
+            self.pool.watchdog.cancel(self._number)
+
+    def ask(self, call: Call, inquiry: Inquiry) -> str:
+        """Record the question and wait for its answer; raises Unanswered, or StaleRun if the run was ended."""
+        by = {"kind": "run", "run": self.run_id, "via": "api"}
+        store, limits = self.actor.store, self.actor.config_of(self.actor.store.task(self.task_id))
+        asking = Asking(
+            text=inquiry.question, options=inquiry.options, only=inquiry.closed, step=inquiry.step, via="call"
+        )
+        asked = ask_question(store, self.task_id, self.run_id, asking, by)
+        if not asked.is_open:  # by an earlier run, and answered since
+            return full_answer(store, self.task_id, asked)
+        patience = [limit for limit in (limits.answer_wait or None, inquiry.timeout) if limit is not None]
+        with self._clock_stopped(), WaitingMark(call.place, asked.seq):  # after the question is recorded
+            return self._await(asked, inquiry, deadline(min(patience, default=None)))
+
+    def _await(self, asked: Question, inquiry: Inquiry, until: float) -> str:
+        """Check at every event; an answer in a file, which triggers none, is found by the slow check."""
+        store = self.actor.store
+        told = False
+        with store.subscribe([self.task_id]) as bell:
+            while True:
+                task = take_in_files(store, store.task(self.task_id), self.actor.by).task
+                question = task.question(asked.seq)
+                if question is not None and not question.is_open:
+                    return full_answer(store, self.task_id, question)
+                run = task.run(self.run_id)
+                if run is None or run.has_ended:
+                    raise StaleRun(f"Run {self.run_id} was ended; nobody waits for its question any more.")
+                left = until - time.monotonic()
+                if left <= 0 or inquiry.is_over:
+                    raise unanswered_error(asked.seq)
+                if not told:
+                    self._notify()
+                    told = True
+                bell.wait(left)
+
+    def _notify(self) -> None:
+        """The supervisor notifies people of the question; without one it is only on record."""
+        with self.pool.calling:  # the first of several callers starts it, the others find it running
+            try:
+                hand_to_supervisor(self.actor.store, [self.task_id])
+            except OverhandError:
+                return
+
+    @contextmanager
+    def _clock_stopped(self) -> Iterator[None]:
+        """From the first of its calls that waits to the end of the last."""
+        with self._lock:
+            self._asking += 1
+            if self._asking == 1:
+                self.pool.watchdog.cancel(self._number)
+                self._left = max(0.0, self._due - time.monotonic())
+                self._record(is_blocked=True)
+                self.pool.make_room()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking -= 1
+                if self._asking == 0:
+                    self.pool.come_back()
+                    self._start_clock()
+                    self._record(is_blocked=False)
+
+    def _record(self, *, is_blocked: bool) -> None:
+        """Record for other processes that the run is blocked, or no longer."""
+        try:
+            record_blocked(self.actor, self.task_id, self.run_id, is_blocked=is_blocked)
+        except OverhandError:
+            return  # the deadline stands still all the same

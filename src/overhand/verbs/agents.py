@@ -174,7 +174,7 @@ def _try(session: Session, brief: Brief) -> Task:
     from overhand.system import deadline
     from overhand.verbs.control import ask_to_stop
     from overhand.verbs.delegate import accept
-    from overhand.verbs.show import last_activity
+    from overhand.verbs.show import agent_activity
     from overhand.verbs.tasks import refresh_task
 
     task, agent, _ = accept(session, brief)
@@ -188,7 +188,7 @@ def _try(session: Session, brief: Brief) -> Task:
                 ask_to_stop(session, find_caller(session.store), task_id, now=True)
                 hand_to_supervisor(session.store, [task_id])
                 break
-            doing = last_activity(session, task)
+            doing = agent_activity(session, task)
             session.progress(f"{agent.name} is at work, {time.monotonic() - began:.0f}s · {doing or 'it begins'}")
             bell.wait(min(1.0, until - time.monotonic()))
     return task

@@ -97,7 +97,7 @@ def describe_task(session: Session, task: Task, verb: str, result: dict[str, Any
         tree="your checkout",
         wanted_checks=[vars(check) for check in task.checks],
         usage=usage,
-        lately=last_activity(session, task),
+        lately=agent_activity(session, task),
         item=f"{task.tag.path}#{task.kind}" if task.item and task.tag else None,
         stage=task.tag.stage if task.item and task.tag else None,
     )
@@ -144,7 +144,7 @@ def _messages(session: Session, task: Task) -> list[dict[str, Any]]:
     return shown_messages(session.store, task)
 
 
-def last_activity(session: Session, task: Task) -> str:
+def agent_activity(session: Session, task: Task) -> str:
     """What a running coding agent said or did last."""
     run = task.current_run
     if run is None or run.has_ended or not task.settings.get("real"):

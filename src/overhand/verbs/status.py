@@ -8,7 +8,7 @@ import time
 from overhand.errors import OverhandError, storage_failed
 from overhand.record import Overview
 from overhand.system import boot_id, epoch_of, is_held, machine_id, read_file
-from overhand.verbs.show import last_activity
+from overhand.verbs.show import agent_activity
 from overhand.verbs.tasks import needs_supervisor, queue, refresh_task, row, stamp, why_held
 from overhand.verbs.verb import Reply, Session
 from overhand.words import HEADLINES
@@ -163,7 +163,7 @@ class Project:
         steps = self._steps(task.id) if shown["headline"] in ("needs you", "working", "queued") else None
         shown.update(
             progress={"done": steps[0], "total": steps[1]} if steps and steps[1] else None,
-            step=(steps[2] if steps else None) or last_activity(self.session, task) or None,
+            step=(steps[2] if steps else None) or agent_activity(self.session, task) or None,
             question=self._question(task, open_),
             questions=len(open_),
             age=_age(task, now),

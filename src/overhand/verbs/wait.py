@@ -14,7 +14,7 @@ from overhand.questions import mark_of_caller
 from overhand.supervisor import hand_to_supervisor
 from overhand.system import Lock, deadline, epoch_of, read_file
 from overhand.verbs.ask import question_row
-from overhand.verbs.show import describe_task, last_activity
+from overhand.verbs.show import agent_activity, describe_task
 from overhand.verbs.tasks import looks_dead, refresh_task
 from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import option_duration, say_duration
@@ -84,7 +84,7 @@ def progress(session: Session, states: list[Task]) -> str:
             parts.append(f"{name}: being checked")
         else:
             age = say_duration(max(0.0, time.time() - epoch_of(run.created)) // 1)
-            latest = last_activity(session, task) if task.settings.get("real") else _last_line(session, task, run.id)
+            latest = agent_activity(session, task) if task.settings.get("real") else _last_line(session, task, run.id)
             parts.append(f"{name}: {run.state} {age}{f' · {latest}' if latest else ''}")
     return " · ".join(parts)
 
