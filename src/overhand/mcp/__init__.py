@@ -1,4 +1,5 @@
 """Overhand as an MCP server: a way to call verbs, for hosts and for running agents; it adds no rule of its own.
 
-`tools` is the table, `calls` what each tool calls, `door` the handshake, `server` the wire, by the official SDK.
+`tools` is the table and `calls` what each tool calls; `handshake` answers until a tool is called, and `server`, by the
+official SDK, from then on.
 """

@@ -30,7 +30,7 @@ said. Waiting and Resumed say how it is now: the latest counts.
     retry or fallback, `why`: what was wrong with the attempt before | Started, or Waiting, QuotaHit, Ended without it |
 | Verify | of the node | `status` (completed, or partial where partial results count), `result`, `digest` | Verified |
 | Stop | of the node | `why`: won, failed, budget, timeout or cancelled | Stopped, always, also if it never began or had
-    ended; an Ended that was not told yet is told before it |
+    ended; an Ended that was not reported yet is reported before it |
 | Notice | the attempt that approval would begin | `kind`: approval | Resumed (yes) or Ended (no) with that attempt |
 | SetTimer | `state.run` | `timer`: timeout, `at`: seconds since 1970 | Fired; gone after ClearTimer, Merge or Finish |
 | ClearTimer | `state.run` | `timer` | nothing |
