@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from overhand.supervisor import client, hand_to_supervisor, wake_supervisor
 from overhand.supervisor.context import Changed
 from overhand.supervisor.socket import Server
-from overhand.system import command_line_has, process_table
+from overhand.system import command_line_has, lives, process_table
 from supervisor.parts import Watched
 from support.scene import QUICK, kill, until
 
@@ -163,3 +163,20 @@ def test_environment_of_the_one_who_asks(scene: Scene) -> None:
         ran = scene.project.run("delegate", flavour, "--agent", "worker", "--wait", env={"FLAVOUR": flavour})
         assert ran.code == 1
     assert (scene.path / "flavours").read_text().split() == ["sweet", "sour"]
+
+
+def test_looking_at_a_task_does_not_change_its_environment(scene: Scene) -> None:
+    """Its run ends and cannot be settled yet; meanwhile it is looked at from another environment."""
+    bad = 'touch again; echo "no return" >"$OVERHAND_OUTPUT"'
+    script = f'echo "$MARK" >>marks; until [ -e go ]; do sleep 0.1; done; if [ -e again ]; then {QUICK}; else {bad}; fi'
+    scene.shell("worker", script, repair="rerun")
+    told = scene.json("delegate", "x", "--agent", "worker", env={"MARK": "one"})
+    task = str(told["task_id"])
+    until((scene.path / "marks").exists, "its first run")
+    with scene.store.lock(task, {"kind": "overhand", "via": "test"}) as locked:
+        place = scene.store.run_folder(task, str(locked.task.runs[-1].id))
+        (scene.path / "go").touch()
+        until(lambda: not lives(place), "its end")
+        scene.json("show", task, env={"MARK": "two"})
+    assert scene.judged(task).repairs == 1
+    assert (scene.path / "marks").read_text().split() == ["one", "one"]

@@ -114,12 +114,13 @@ def _settled_by_supervisor(session: Session, task: Task) -> Task:
     """Wait while a dead run still looks alive, which is only a moment; not for checks, which may take long."""
     import time
 
-    from overhand.supervisor import hand_to_supervisor
+    from overhand.supervisor import hand_to_supervisor, wake_supervisor
     from overhand.system import deadline
 
     task_id = task.id
     with session.store.subscribe([task_id]) as bell:
-        hand_to_supervisor(session.store, [task_id])
+        if not wake_supervisor(session.store, [task_id]):  # it keeps the environment in which the task began
+            hand_to_supervisor(session.store, [task_id])
         until = deadline(session.patience)
         while looks_dead(session, task := session.store.task(task_id)):
             run = task.current_run
