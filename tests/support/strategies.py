@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -33,6 +33,9 @@ from overhand.documents.contracts import SEVERITIES, ContractBlock
 from overhand.documents.ipc import Answer, Question
 from overhand.documents.returns import Artifact, ReturnError
 from overhand.words import CAUSES, STATUSES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Few examples keep the suite light; OVERHAND_EXAMPLES=2000 is for a hunt.
 light = settings(max_examples=int(os.environ.get("OVERHAND_EXAMPLES", "30")), deadline=None, database=None)
@@ -68,12 +71,11 @@ def _row(dice: random.Random, most: int) -> str:
     return "".join(dice.choice(_BITS) if dice.random() < 0.8 else _letters(dice) for _ in range(dice.randint(0, most)))
 
 
-def _line(seed: int) -> str:
-    return _row(random.Random(seed), 4).strip()
+def _line(dice: random.Random) -> str:
+    return _row(dice, 4).strip()
 
 
-def _body(seed: int) -> str:
-    dice = random.Random(seed)
+def _body(dice: random.Random) -> str:
     return _trim("\n".join(_row(dice, 3) for _ in range(dice.randint(0, 7))))
 
 
@@ -85,11 +87,23 @@ def _trim(text: str) -> str:
     return text
 
 
-line = _seed.map(_line).filter(bool)
-body = _seed.map(_body)
-full_body = body.filter(bool)
+def _drawn(make: Callable[[random.Random], str], fits: Callable[[str], bool] = bool) -> st.SearchStrategy[str]:
+    """The first text that fits: hypothesis gives up where too many of its draws are thrown away."""
+
+    def first(seed: int) -> str:
+        dice = random.Random(seed)
+        while not fits(text := make(dice)):
+            continue
+        return text
+
+    return _seed.map(first)
+
+
+line = _drawn(_line)
+body = _drawn(_body, lambda _: True)
+full_body = _drawn(_body)
 # List entries are stripped on both sides.
-entry = full_body.map(str.strip).filter(bool)
+entry = _drawn(lambda dice: _body(dice).strip())
 word = st.from_regex(r"[A-Za-z][A-Za-z0-9]{0,8}", fullmatch=True)
 stamp = st.just("2026-11-15T19:15:00Z")
 
@@ -249,12 +263,18 @@ returns = st.builds(
 # A contract's value is one line. Its words in capitals divide an entry, so they cannot occur in one; a part
 # that holds `\:` or ends in a colon or backslash is not told from the divider; emphasis around a whole part
 # is removed.
-_value = (
-    line.map(lambda one: " ".join(one.split()))
-    .filter(lambda one: not any(word in f" {one} " for word in (" THEN ", " BUT ", " CONTRADICTS ", " BECAUSE ")))
-    .filter(lambda one: one[-1] not in ":\\*" and one[0] not in "*:=`[-\\" and "\\:" not in one)
-    .filter(lambda one: one.lower() not in ("none", "n/a", "-", "—") and not one.lower().startswith("if "))
-)
+_DIVIDERS = (" THEN ", " BUT ", " CONTRADICTS ", " BECAUSE ")
+
+
+def _is_value(one: str) -> bool:
+    if not one or any(word in f" {one} " for word in _DIVIDERS) or "\\:" in one:
+        return False
+    if one[-1] in ":\\*" or one[0] in "*:=`[-\\":
+        return False
+    return one.lower() not in ("none", "n/a", "-", "—") and not one.lower().startswith("if ")
+
+
+_value = _drawn(lambda dice: " ".join(_line(dice).split()), _is_value)
 
 
 def _entry(fields: list[str], **choices: tuple[str, ...]) -> st.SearchStrategy[dict[str, str]]:
