@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
+import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from overhand import Project
 from overhand.record import Store
+from overhand.verbs.wait import ended_by_signal
 from support.scene import until
 
 if TYPE_CHECKING:
@@ -164,6 +168,22 @@ def test_a_killed_monitor_is_replaced_and_a_second_takes_over(overhand_project: 
     (overhand_project.path / "end").touch()
     assert ended(second)[0] == 2
     assert not (ipc_of(overhand_project) / ".monitor.pid").exists()
+
+
+def test_a_signal_that_comes_in_a_callback_still_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python drops what is raised there: an import that ends just then would swallow the SIGTERM."""
+    dropped: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: dropped.append(found.exc_value))
+    held = threading.Event()
+    reference = weakref.ref(held, lambda _: signal.raise_signal(signal.SIGTERM))
+    with ended_by_signal() as leave_if_ended:
+        leave_if_ended()
+        del held
+        assert reference() is None
+        with pytest.raises(SystemExit) as left:
+            leave_if_ended()
+    assert [str(one) for one in dropped] == ["143"]
+    assert left.value.code == 143
 
 
 def test_a_bell_that_is_rung_while_it_is_hung_stays(

@@ -20,7 +20,7 @@ from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import option_duration, say_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from overhand.record import Task
@@ -115,7 +115,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
         raise Refused(f"Task {task.name} is only prepared: nothing will happen.", f"Start it: overhand run {task.name}")
     caller = find_caller(session.store)
     with (
-        _ended_by_signal(),
+        ended_by_signal() as leave_if_ended,
         _Sign(f"{session.store.folder(task_id)}/ipc") as sign,
         session.store.subscribe([task_id]) as bell,
         mark_of_caller(session.store, caller.task, caller.run),
@@ -130,6 +130,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
             if what:
                 return Reply(_report(session, task, what), CODES[what])
             session.progress(progress(session, [task]))
+            leave_if_ended()
             bell.wait(left)
 
 
@@ -202,14 +203,24 @@ def _undisturbed() -> Iterator[None]:
 
 
 @contextmanager
-def _ended_by_signal() -> Iterator[None]:
-    """SIGTERM ends it like Ctrl-C does: with clean-up."""
+def ended_by_signal() -> Iterator[Callable[[], None]]:
+    """SIGTERM ends it like Ctrl-C does: with clean-up.
+
+    The yielded function ends it if it should have ended before: Python drops what a handler raises in a callback, as
+    that of an import.
+    """
+    received: list[int] = []
+
+    def leave_if_ended() -> None:
+        if received:
+            raise SystemExit(128 + received[0])
 
     def leave(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
+        received.append(number)
+        leave_if_ended()
 
     before = signal.signal(signal.SIGTERM, leave)
     try:
-        yield
+        yield leave_if_ended
     finally:
         signal.signal(signal.SIGTERM, before)
