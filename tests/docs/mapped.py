@@ -23,7 +23,7 @@ def contracts() -> list[dict[str, Any]]:
 
 def layers() -> list[list[str]]:
     """The packages from the top, as the import contract has them; those of one layer don't import each other."""
-    (contract,) = [one for one in contracts() if one["type"] == "layers"]
+    (contract,) = [one for one in contracts() if one["id"] == "layers"]
     return [[name.strip("() ") for name in layer.replace(":", "|").split("|")] for layer in contract["layers"]]
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from overhand.plans.reader import read_plan_text
     from overhand.plans.results import result_value
     from overhand.plans.skeleton import fitting_agents, outline_plan, plan_slug, plan_template, short_plan
-    from overhand.plans.starter import NodeStart, NodeStarter
     from overhand.plans.strategy import explain_score, score_plan
-    from overhand.plans.task import abandon_plan, accepted_plan, begin_plan, make_plan_task, node_situation
+    from overhand.plans.task import NodeStart, NodeStarter, abandon_plan, accepted_plan, begin_plan, make_plan_task
+    from overhand.plans.task import node_situation
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -36,8 +36,7 @@ else:
             "reader": "read_plan_text",
             "results": "result_value",
             "skeleton": "fitting_agents outline_plan plan_slug plan_template short_plan",
-            "starter": "NodeStart NodeStarter",
             "strategy": "explain_score score_plan",
-            "task": "abandon_plan accepted_plan begin_plan make_plan_task node_situation",
+            "task": "NodeStart NodeStarter abandon_plan accepted_plan begin_plan make_plan_task node_situation",
         },
     )

@@ -19,7 +19,7 @@ from overhand.plans import progress, refs, results
 from overhand.plans import task as tasks
 from overhand.plans.advance import advance_plan, new_plan_state
 from overhand.plans.progress import Command, PlanEvent, pending
-from overhand.plans.starter import NodeTasks, defaults_for
+from overhand.plans.task import NodeTasks
 from overhand.questions import Asking, ask_question
 from overhand.record import append_lines, cut_torn_tail, log_lines, parse_log
 from overhand.runs import create_checkpoint, is_unwanted
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from overhand.plans.model import Plan
-    from overhand.plans.starter import NodeStarter
+    from overhand.plans.task import NodeStarter
     from overhand.policy import Actor
     from overhand.record import Task
 
@@ -96,7 +96,7 @@ class PlanExecutor:
         folder = actor.store.folder(task_id)
         own = tasks.ensure_started(actor, task_id, run_id)
         plan = tasks.accepted_plan(actor.store, own)
-        defaults = defaults_for(actor, plan, own, run_id, starter)  # what may fail comes before the lock
+        defaults = tasks.defaults_for(actor, plan, own, run_id, starter)  # what may fail comes before the lock
         if cap is None:  # the supervisor keeps the project's cap; a few nodes more may wait in its queue
             limit = actor.config.max_parallel
             cap = limit + _AHEAD if limit and not plan.max_parallel else 0
