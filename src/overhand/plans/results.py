@@ -145,7 +145,10 @@ def result_value(store: Store, task_id: str, digest: str) -> Value:
     """What a task returned; a result that is not the one judged is none."""
     raw = read_file(f"{store.folder(task_id)}/result.json", _MOST)
     if raw is None or hashlib.sha256(raw).hexdigest() != (digest or digest_of(store, task_id)):
-        raise OverhandError(f"result.json of task {task_id} is not the result that was judged.")
+        raise OverhandError(
+            f"result.json of task {task_id} is not the result that was judged.",
+            f"See what was judged: overhand show {task_id}",
+        )
     found = json.loads(raw)
     problem = next((str(one["message"]) for one in found.get("problems", ()) if one.get("level") == "error"), "")
     return Value(found.get("data"), found.get("summary", ""), found.get("checks", ()), problem, len(raw))

@@ -62,7 +62,10 @@ def ask_question(
     with store.lock(task_id, by) as locked:
         current = locked.task.current_run
         if run_id is not None and asking.via != "return" and (current is None or current.id != run_id):
-            raise StaleRun(f"Run {run_id} no longer holds task {task_id}; its questions are not taken.")
+            raise StaleRun(
+                f"Run {run_id} no longer holds task {task_id}; its questions are not taken.",
+                "Stop here: this run is over.",
+            )
         if asking.cause and asking.cause in locked.task.causes:
             return next(q for q in reversed(locked.task.questions) if q.via == asking.via)
         known = same(store, locked.task, run_id, asking)

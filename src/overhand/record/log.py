@@ -91,7 +91,10 @@ def log_lines(events: Sequence[Line], stamp: Line) -> bytes:
     lines = [dump_line(event)[:-1] + end for event in events]
     if max(map(len, lines), default=0) > MAX_EVENT:
         too_long = next(line for line in lines if len(line) > MAX_EVENT)
-        raise StorageFailed(f"An event of {len(too_long)} characters is too long for the log: {too_long[:80]}…")
+        raise StorageFailed(
+            f"An event of {len(too_long)} characters is too long for the log: {too_long[:80]}…",
+            "Put the long text into a file, and name the file instead.",
+        )
     return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 

@@ -96,7 +96,7 @@ class Store:
 
     def run_folder(self, task_id: str, run_id: str) -> str:
         if not is_run_id(run_id):
-            raise BadInput(f"{run_id!r} cannot be the id of a run.")
+            raise BadInput(f"{run_id!r} cannot be the id of a run.", f"See its runs: overhand log {task_id}")
         return f"{self.folder(task_id)}/runs/{run_id}"
 
     def relative(self, path: str) -> str:

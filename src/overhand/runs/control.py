@@ -220,7 +220,10 @@ def _delegate(actor: Actor, task: Task, run_id: str, command: ControlCommand, ca
     try:
         printed = json.loads(done.stdout)
     except ValueError:
-        raise OverhandError(f"The delegation ended with {done.returncode} and said nothing.") from None
+        raise OverhandError(
+            f"The delegation ended with {done.returncode} and said nothing.",
+            "Delegate it yourself: overhand delegate TEXT --agent NAME",
+        ) from None
     if "error" in printed:
         raise OverhandError(str(printed["error"]["message"]), str(printed["error"]["hint"]))
     return {"child": str(printed["task_id"])}

@@ -174,7 +174,9 @@ def collect_decisions(actor: Actor, task: Task, decisions: list[dict[str, str]])
     place = actor.config_of(task).decisions
     path = os.path.join(actor.store.root, place)
     if worktree.path_inside(actor.store.root, place) is None:
-        raise OverhandError(f"decisions = {place!r} is outside the project.")
+        raise OverhandError(
+            f"decisions = {place!r} is outside the project.", "Name a file inside it in .overhand/config.toml."
+        )
     link = os.path.relpath(actor.store.folder(task.id), os.path.dirname(path))
     with Lock(f"{actor.store.own}/decisions.lock", "The list of decisions"):
         raw = read_file(path)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     Liveness = Literal["alive", "ended", "never-began", "elsewhere"]
 
+_DIAGNOSE = "Look for the cause: overhand doctor"
 _POLL = 3.0  # seconds in which a question to a service elsewhere may end after the process that asked it
 
 
@@ -97,7 +98,7 @@ def start_run(actor: Actor, task_id: str) -> bool:
         reject_task(actor, task_id, error)
         return False
     except Exception as error:  # noqa: BLE001 -- whatever it is, trying again and again would not mend it
-        reject_task(actor, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}"))
+        reject_task(actor, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}", _DIAGNOSE))
         return False
     with actor.store.lock(task_id, actor.by) as locked:
         run_id = claim_run(locked, prepared.agent, task.timeout)
@@ -135,7 +136,7 @@ def _never_started(locked: LockedTask, run_id: str, place: str, error: Exception
     if isinstance(error, OSError):
         error = storage_failed(error, "Cannot start the agent")
     elif not isinstance(error, OverhandError):
-        error = OverhandError(f"Cannot start the agent: {type(error).__name__}: {error}")
+        error = OverhandError(f"Cannot start the agent: {type(error).__name__}: {error}", _DIAGNOSE)
     try:
         os.makedirs(place, exist_ok=True)
         write_file(f"{place}/stderr", f"{error.message}\n{error.hint}\n")

@@ -307,7 +307,7 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
         if session.confirm is None:
             raise BadInput(f"{question} There is no terminal to ask.", "Add --yes, or look first: --dry-run")
         if not session.confirm(question):
-            raise Refused("Nothing was removed.")
+            raise Refused("Nothing was removed.", "See what would go: overhand clean --dry-run")
     removed = [] if dry_run else [s.id for s in found if _remove(session, s)]
     rows = [{"task_id": s.id, "handle": s.handle, "title": s.title, "status": s.status} for s in found]
     return Reply({"schema": "overhand.clean/1", "dry_run": dry_run, "tasks": rows, "removed": removed, "kept": kept})

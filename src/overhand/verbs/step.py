@@ -166,7 +166,7 @@ def _require_phase_holder(task: Task, caller: Caller) -> None:
         return
     current = task.current_run
     if current is None or current.id != caller.run:
-        raise StaleRun(f"Run {caller.run} no longer holds task {task.id}.")
+        raise StaleRun(f"Run {caller.run} no longer holds task {task.id}.", "Stop here: this run is over.")
     if task.phase == ESCALATED:
         raise NotAllowed(
             "The task was escalated: a person decides how it goes on.",

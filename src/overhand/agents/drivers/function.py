@@ -96,7 +96,10 @@ def _overhand(root: str, words: list[str], inquiry: Inquiry) -> dict[str, Any]:
     try:
         return dict(json.loads(printed))
     except ValueError:
-        raise OverhandError(f"`overhand ask` ended with {process.returncode} and gave no answer.") from None
+        raise OverhandError(
+            f"`overhand ask` ended with {process.returncode} and gave no answer.",
+            "Ask again: the same question is not asked twice.",
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
