@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from overhand.agents import find_driver, permissions
 from overhand.agents.drivers.acp import client
-from overhand.agents.permissions import Policy, Request, begin, glob, matches, request, rule, widest
+from overhand.agents.permissions import Policy, ToolRequest, begin, glob, matches, request, rule, widest
 from overhand.questions import answer_question, blocked
 from supervisor.parts import Watched
 from support.scene import PATIENCE, until
@@ -33,26 +33,26 @@ def policy(level: str, **more: Any) -> Policy:
 @pytest.mark.parametrize(
     ("asked", "read", "work"),
     [
-        (Request("read", "cat", paths=("/etc/passwd",)), "allow", "allow"),
-        (Request("search", "grep"), "allow", "allow"),
-        (Request("fetch", "web"), "allow", "allow"),
-        (Request("think", "todo"), "allow", "allow"),
-        (Request("edit", "write", paths=("/p/a",)), "ask", "allow"),
-        (Request("edit", "write", paths=("/p/.w/run/OUTPUT.md",)), "allow", "allow"),
-        (Request("edit", "write", paths=("/p/a", "/q/a")), "ask", "ask"),
-        (Request("edit", "write", paths=("/prefix/a",)), "ask", "ask"),
-        (Request("delete", "rm", paths=("/p",)), "ask", "allow"),
-        (Request("edit", "apply_patch"), "ask", "allow"),
-        (Request("execute", "sh", "make"), "ask", "allow"),
-        (Request("switch_mode", "yolo"), "ask", "ask"),
-        (Request("other", "mail"), "ask", "allow"),
-        (Request("other", "mcp__overhand__ask"), "allow", "allow"),
-        (Request("other", "ask (overhand MCP Server)"), "allow", "allow"),
-        (Request("execute", "overhand.sh", "overhand.sh x"), "ask", "allow"),
-        (Request("edit", "overhand/x", paths=("/q",)), "ask", "ask"),
+        (ToolRequest("read", "cat", paths=("/etc/passwd",)), "allow", "allow"),
+        (ToolRequest("search", "grep"), "allow", "allow"),
+        (ToolRequest("fetch", "web"), "allow", "allow"),
+        (ToolRequest("think", "todo"), "allow", "allow"),
+        (ToolRequest("edit", "write", paths=("/p/a",)), "ask", "allow"),
+        (ToolRequest("edit", "write", paths=("/p/.w/run/OUTPUT.md",)), "allow", "allow"),
+        (ToolRequest("edit", "write", paths=("/p/a", "/q/a")), "ask", "ask"),
+        (ToolRequest("edit", "write", paths=("/prefix/a",)), "ask", "ask"),
+        (ToolRequest("delete", "rm", paths=("/p",)), "ask", "allow"),
+        (ToolRequest("edit", "apply_patch"), "ask", "allow"),
+        (ToolRequest("execute", "sh", "make"), "ask", "allow"),
+        (ToolRequest("switch_mode", "yolo"), "ask", "ask"),
+        (ToolRequest("other", "mail"), "ask", "allow"),
+        (ToolRequest("other", "mcp__overhand__ask"), "allow", "allow"),
+        (ToolRequest("other", "ask (overhand MCP Server)"), "allow", "allow"),
+        (ToolRequest("execute", "overhand.sh", "overhand.sh x"), "ask", "allow"),
+        (ToolRequest("edit", "overhand/x", paths=("/q",)), "ask", "ask"),
     ],
 )
-def test_levels(asked: Request, read: str, work: str) -> None:
+def test_levels(asked: ToolRequest, read: str, work: str) -> None:
     assert rule(asked, policy("read")) == read
     assert rule(asked, policy("work")) == work
     assert rule(asked, policy("full")) == "allow"
@@ -63,8 +63,8 @@ def test_levels(asked: Request, read: str, work: str) -> None:
 def test_what_a_sandboxed_agent_asks_for_lies_outside_its_sandbox() -> None:
     sandboxed = policy("work")
     sandboxed.beyond = True
-    assert rule(Request("execute", "sh", "make"), sandboxed) == "ask"
-    assert rule(Request("edit", "write", paths=("/p/a",)), sandboxed) == "allow"
+    assert rule(ToolRequest("execute", "sh", "make"), sandboxed) == "ask"
+    assert rule(ToolRequest("edit", "write", paths=("/p/a",)), sandboxed) == "allow"
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,13 @@ def test_a_link_does_not_lead_outside(tmp_path: Path) -> None:
     ],
 )
 def test_patterns_of_commands(pattern: str, command: str, allows: bool, denies: bool) -> None:
-    asked = Request("execute", "sh", command)
+    asked = ToolRequest("execute", "sh", command)
     assert matches(pattern, asked) is allows
     assert matches(pattern, asked, denies=True) is denies
 
 
 def test_patterns_of_paths() -> None:
-    asked = Request("edit", "write", paths=("/p/a.py", "/p/b.md"))
+    asked = ToolRequest("edit", "write", paths=("/p/a.py", "/p/b.md"))
     assert not matches("edit: *.py", asked)
     assert matches("edit: *.py", asked, denies=True)
     assert matches("edit: /p/*", asked)
@@ -140,18 +140,18 @@ def test_globs_are_those_of_everybody(pattern: str, text: str) -> None:
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_always_covers_what_it_was_given_for_and_no_second_command(command: str, other: str) -> None:
-    asked = Request("execute", "sh", command)
+    asked = ToolRequest("execute", "sh", command)
     pattern = widest(asked)
     if pattern == permissions.EXACTLY:
         return
     assert matches(pattern, asked)
-    assert not matches(pattern, Request("execute", "sh", f"{command}; {other}"))
-    assert not matches(pattern, Request("edit", "sh", paths=(f"/{other}",)))
+    assert not matches(pattern, ToolRequest("execute", "sh", f"{command}; {other}"))
+    assert not matches(pattern, ToolRequest("edit", "sh", paths=(f"/{other}",)))
 
 
 def test_no_always_for_what_runs_anything() -> None:
     for command in ("bash -c ls", "sudo rm x", "python3 x.py", "env rm x", "rm *.o", "ls"):
-        assert widest(Request("execute", "sh", command)) == permissions.EXACTLY
+        assert widest(ToolRequest("execute", "sh", command)) == permissions.EXACTLY
 
 
 # the record
@@ -173,7 +173,7 @@ def answer(scene: Scene, task: str, text: str) -> None:
 def test_an_answer_belongs_to_exactly_its_request(scene: Scene, at_work: tuple[str, str]) -> None:
     task, run = at_work
     reading = Policy("read", str(scene.path), str(scene.place(task)))
-    one, two = Request("execute", "sh", "make a;"), Request("execute", "sh", "make b;")
+    one, two = ToolRequest("execute", "sh", "make a;"), ToolRequest("execute", "sh", "make b;")
     first = begin(scene.store, task, run, one, reading, "test")
     assert not isinstance(first, str)
     assert first.text.endswith(": make a;")
@@ -190,7 +190,7 @@ def test_once_is_once_also_for_the_next_run(scene: Scene, at_work: tuple[str, st
     """What was allowed while the run was there to do it is done; what was allowed after its end waits for the next."""
     task, run = at_work
     reading = Policy("read", str(scene.path), str(scene.place(task)))
-    used, parked = Request("execute", "sh", "git push;"), Request("execute", "sh", "make b;")
+    used, parked = ToolRequest("execute", "sh", "git push;"), ToolRequest("execute", "sh", "make b;")
     assert not isinstance(begin(scene.store, task, run, used, reading, "test"), str)
     answer(scene, task, "Allow once")
     assert not isinstance(begin(scene.store, task, run, parked, reading, "test"), str)
@@ -208,7 +208,7 @@ def test_once_is_once_also_for_the_next_run(scene: Scene, at_work: tuple[str, st
 def test_what_is_shown_cannot_hide_anything(scene: Scene, at_work: tuple[str, str]) -> None:
     task, run = at_work
     reading = Policy("read", str(scene.path), str(scene.place(task)))
-    asked = begin(scene.store, task, run, Request("execute", "sh", "rm x\x1b[2K\r" + "\x1b" * 900), reading, "test")
+    asked = begin(scene.store, task, run, ToolRequest("execute", "sh", "rm x\x1b[2K\r" + "\x1b" * 900), reading, "test")
     assert not isinstance(asked, str)
     assert "rm x\\x1b[2K\\r" in asked.text
     assert asked.options[0] == "Allow once"
@@ -217,11 +217,11 @@ def test_what_is_shown_cannot_hide_anything(scene: Scene, at_work: tuple[str, st
 def test_a_very_long_request_is_still_only_itself(scene: Scene, at_work: tuple[str, str]) -> None:
     task, run = at_work
     reading = Policy("read", str(scene.path), str(scene.place(task)))
-    one, two = (Request("execute", "sh", f"echo {'x' * 5000} {end}") for end in "ab")
+    one, two = (ToolRequest("execute", "sh", f"echo {'x' * 5000} {end}") for end in "ab")
     assert not isinstance(begin(scene.store, task, run, one, reading, "test"), str)
     answer(scene, task, "2")
     assert begin(scene.store, task, run, one, reading, "test") == "allow"
-    quoted = Request("execute", "sh", f"echo '{'x' * 5000}'")
+    quoted = ToolRequest("execute", "sh", f"echo '{'x' * 5000}'")
     assert not isinstance(begin(scene.store, task, run, quoted, reading, "test"), str)
     answer(scene, task, "Allow once")
     assert begin(scene.store, task, run, two, reading, "test") == "allow"  # the pattern `execute: echo *`
@@ -231,7 +231,7 @@ def test_who_looked_before_it_was_known_to_wait_is_woken_once_more(scene: Scene,
     """The file of its lock is there a moment before it is locked: a supervisor that looks then finds nobody waiting."""
     task, run = at_work
     current, place, lock = scene.state(task).runs[-1], str(scene.place(task)), fcntl.flock
-    asked = begin(scene.store, task, run, Request("execute", "sh", "make a;"), Policy("read", "/p", place), "test")
+    asked = begin(scene.store, task, run, ToolRequest("execute", "sh", "make a;"), Policy("read", "/p", place), "test")
     assert not isinstance(asked, str)
     watches = Watched(scene.store)
     watches.keep(scene.state(task), current, place)
@@ -264,7 +264,7 @@ def test_claude_is_told_in_its_own_form(scene: Scene, at_work: tuple[str, str]) 
     answer(scene, task, "Allow once")
     thread.join(PATIENCE)
     assert found == [{"behavior": "allow", "updatedInput": given_}]
-    late = permissions.decide(scene.store, task, run, Request("edit", "Write", paths=("/etc/y",)), 0.1)
+    late = permissions.decide(scene.store, task, run, ToolRequest("edit", "Write", paths=("/etc/y",)), 0.1)
     assert late[0] == "deny"
     assert "Nobody has answered" in late[1]
     inside = {"file_path": str(scene.path / "a"), "content": ""}

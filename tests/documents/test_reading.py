@@ -303,6 +303,6 @@ def test_kind_of_document(name: str, raw: bytes, kind: str) -> None:
 def test_question_numbers() -> None:
     good = '{"seq": 1.0, "timestamp": "2026-02-25 11:30:00+01:00", "question": "q", "options": null}'
     found, problems = parse_question(good, 1)
-    assert (found, problems) == (ipc.Question(1, "2026-02-25 11:30:00+01:00", "q"), [])
+    assert (found, problems) == (ipc.QuestionFile(1, "2026-02-25 11:30:00+01:00", "q"), [])
     for bad in ("0", "1.5", "true", "1e999", '"1"'):
         assert parse_question(good.replace("1.0", bad))[0] is None

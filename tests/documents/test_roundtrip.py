@@ -105,14 +105,14 @@ def test_request(value: Request) -> None:
 
 @light
 @given(make.questions)
-def test_question(value: ipc.Question) -> None:
+def test_question(value: ipc.QuestionFile) -> None:
     text = record.question_text(value.seq, value.timestamp, value.question, value.options, value.checklist_item)
     assert parse_question(text, value.seq) == (value, [])
 
 
 @light
 @given(make.answers)
-def test_answer(value: ipc.Answer) -> None:
+def test_answer(value: ipc.AnswerFile) -> None:
     text = record.answer_text(value.seq, value.timestamp, value.answer)
     assert parse_answer(text, value.seq) == (value, [])
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.agents.permissions import Policy, Request, begin
+from overhand.agents.permissions import Policy, ToolRequest, begin
 from overhand.questions import record
 from support.scene import until
 
@@ -68,7 +68,7 @@ def test_an_agent_that_may_only_read_is_refused_a_task_that_writes(scene: Scene)
 def asks_for_permission(scene: Scene, task: str) -> int:
     run = scene.running(task).runs[-1].id
     reading = Policy("read", str(scene.path), str(scene.place(task)))
-    asked = begin(scene.store, task, run, Request("execute", "sh", "rm -rf x;"), reading, "test")
+    asked = begin(scene.store, task, run, ToolRequest("execute", "sh", "rm -rf x;"), reading, "test")
     assert not isinstance(asked, str)
     return asked.seq
 

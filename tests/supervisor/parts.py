@@ -6,7 +6,7 @@ import select
 from typing import TYPE_CHECKING
 
 from overhand.policy import Actor, Config
-from overhand.supervisor.context import Context, Jobs, Mailbox
+from overhand.supervisor.context import Jobs, LoopContext, Mailbox
 from overhand.supervisor.live_runs import LiveRuns
 from overhand.supervisor.meter import Meter
 
@@ -24,10 +24,10 @@ class Inline:
         fn()
 
 
-def context_of(actor: Actor) -> Context:
+def context_of(actor: Actor) -> LoopContext:
     """What the loop would give to its objects, for this actor."""
     jobs, mail = Jobs(Inline().submit, lambda: None), Mailbox(lambda: None)
-    return Context(actor.store, select.poll(), jobs, mail, lambda _: actor, lambda: actor.config, print)
+    return LoopContext(actor.store, select.poll(), jobs, mail, lambda _: actor, lambda: actor.config, print)
 
 
 class Watched:

@@ -30,7 +30,7 @@ from overhand.documents import (
     Section,
 )
 from overhand.documents.contracts import SEVERITIES, ContractBlock
-from overhand.documents.ipc import Answer, Question
+from overhand.documents.ipc import AnswerFile, QuestionFile
 from overhand.documents.returns import Artifact, ReturnError
 from overhand.words import CAUSES, STATUSES
 
@@ -216,14 +216,14 @@ contexts = st.builds(
 )
 text = st.text(max_size=20)
 questions = st.builds(
-    Question,
+    QuestionFile,
     st.integers(1, 999),
     stamp,
     text.filter(lambda one: bool(one.strip())),
     st.lists(text, max_size=3).map(tuple),
     text,
 )
-answers = st.builds(Answer, st.integers(1, 999), stamp, text)
+answers = st.builds(AnswerFile, st.integers(1, 999), stamp, text)
 _entries = st.lists(entry, max_size=3).map(tuple)
 _maybe = line | st.just("")
 quicks = st.builds(

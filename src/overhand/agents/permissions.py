@@ -40,7 +40,9 @@ def describe_level(level: str, *, asks: bool) -> str:
     return f"{LEVELS[level]}{'' if level == 'full' else f'; {more}'}; a worktree is not a sandbox"
 
 
-class Request:
+class ToolRequest:
+    """A tool call that an agent asks permission for."""
+
     __slots__ = ("command", "detail", "kind", "name", "paths")
 
     def __init__(self, kind: str, name: str, command: str = "", paths: Sequence[str] = (), detail: str = "") -> None:
@@ -68,7 +70,7 @@ class Policy:
         self.beyond = False  # True if a sandbox permits what the level allows, so that every request lies outside it
 
 
-def request(kind: str | None, tool: str, raw: object, locations: Iterable[str] = (), cwd: str = "") -> Request:
+def request(kind: str | None, tool: str, raw: object, locations: Iterable[str] = (), cwd: str = "") -> ToolRequest:
     """A tool call as a request of the kind that its driver names; paths are absolute and without links."""
     from overhand.system import dump_line
 
@@ -83,10 +85,10 @@ def request(kind: str | None, tool: str, raw: object, locations: Iterable[str] =
         kind = "execute"  # a shell, whatever paths it names
     command = command or tool if kind == "execute" else ""  # some agents put it in the title only
     name = tool.split(" ", maxsplit=1)[0] if kind == "execute" else tool
-    return Request(kind, name, command, tuple(paths), dump_line(given))
+    return ToolRequest(kind, name, command, tuple(paths), dump_line(given))
 
 
-def rule(asked: Request, policy: Policy) -> str:
+def rule(asked: ToolRequest, policy: Policy) -> str:
     """`allow`, `deny` or `ask`, by level and patterns alone."""
     if any(matches(pattern, asked, denies=True) for pattern in policy.deny):
         return "deny"
@@ -101,13 +103,13 @@ def rule(asked: Request, policy: Policy) -> str:
     return "allow" if policy.level == "work" and not policy.beyond and asked.kind != "switch_mode" else "ask"
 
 
-def _is_ours(asked: Request) -> bool:
+def _is_ours(asked: ToolRequest) -> bool:
     """Whether it is a tool of our own server; a file or a command may be called anything."""
     name = asked.name.lower()
     return asked.kind == "other" and not asked.paths and (name.startswith(_OURS) or name.endswith(_OUR_TITLE))
 
 
-def matches(pattern: str, asked: Request, *, denies: bool = False) -> bool:
+def matches(pattern: str, asked: ToolRequest, *, denies: bool = False) -> bool:
     """`tool`, `tool: what` or `tool(what)`; `*` is any text, and never hides a second command where it allows."""
     tool, colon, what = pattern.partition(":")
     if not colon and pattern.endswith(")") and "(" in pattern:
@@ -168,7 +170,7 @@ def _parts(command: str) -> list[str]:
     return [one for one in found if one]
 
 
-def widest(asked: Request) -> str:
+def widest(asked: ToolRequest) -> str:
     """The pattern that «always» offers; exactly this request if no pattern would be safe."""
     words = asked.command.split()
     if asked.kind == "execute":
@@ -184,26 +186,26 @@ def widest(asked: Request) -> str:
     return pattern if len(pattern) <= _LONG else EXACTLY
 
 
-def digest(asked: Request) -> str:
+def digest(asked: ToolRequest) -> str:
     from hashlib import sha256
 
     whole = "\0".join((asked.kind, asked.name, asked.command, *asked.paths, asked.detail))
     return sha256(whole.encode("utf-8", "replace")).hexdigest()[:12]
 
 
-def wording(asked: Request, policy: Policy) -> str:
+def wording(asked: ToolRequest, policy: Policy) -> str:
     """The question's text; it begins with the request's digest, which survives if a long text is cut."""
     what = "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in asked.what[:2001])
     shown = what if len(what) <= 2000 else what[:2000] + "…"
     return f"{_opening(asked)} level {policy.level} withholds it): {shown}"
 
 
-def _opening(asked: Request) -> str:
+def _opening(asked: ToolRequest) -> str:
     verb = asked.kind if asked.kind in _OWN_VERBS else _VERBS.get(asked.kind, "use")
     return f"May it {verb} this (request {digest(asked)};"
 
 
-def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Policy, via: str) -> Question | str:
+def begin(store: Store, task_id: str, run_id: str, asked: ToolRequest, policy: Policy, via: str) -> Question | str:
     """`allow` or `deny`, by level, patterns and record; else the question that now waits."""
     found = rule(asked, policy)
     if found != "ask":
@@ -220,7 +222,7 @@ def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Polic
     return question if question.is_open else verdict(question.answer)
 
 
-def remembered(task: Task, run_id: str, asked: Request) -> str:
+def remembered(task: Task, run_id: str, asked: ToolRequest) -> str:
     """What an earlier answer decides: an «always» of any run, or a rejection of the same request in this run."""
     opening = _opening(asked)
     for question in task.questions:
@@ -236,7 +238,7 @@ def remembered(task: Task, run_id: str, asked: Request) -> str:
     return ""
 
 
-def is_used_up(task: Task, asked: Request) -> bool:
+def is_used_up(task: Task, asked: ToolRequest) -> bool:
     """Whether «once» was answered while the asking run could still act on it: the next run must ask again."""
     opening = _opening(asked)
     for question in reversed(task.questions):
@@ -253,7 +255,7 @@ def verdict(answer: str | None) -> str:
 
 
 def decide(
-    store: Store, task_id: str, run_id: str, asked: Request, seconds: float = 86400.0, gone: int = -1
+    store: Store, task_id: str, run_id: str, asked: ToolRequest, seconds: float = 86400.0, gone: int = -1
 ) -> tuple[str, str]:
     """Block until it is decided: `allow` or `deny`, and why."""
     from overhand.questions import WaitingMark, wait_for_answer

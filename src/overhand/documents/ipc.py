@@ -22,7 +22,7 @@ from overhand.documents.text import (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuestionFile:
     """What an agent asks while it works."""
 
     seq: int
@@ -33,7 +33,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerFile:
     """What a person, or another agent, answered."""
 
     seq: int
@@ -41,7 +41,7 @@ class Answer:
     answer: str
 
 
-def parse_question(text: str, seq: int | None = None) -> tuple[Question | None, list[Problem]]:
+def parse_question(text: str, seq: int | None = None) -> tuple[QuestionFile | None, list[Problem]]:
     """A question and everything that is wrong with it; `seq` is the number in the file's name."""
     value, problems = load_object(text)
     if value is None:
@@ -56,11 +56,11 @@ def parse_question(text: str, seq: int | None = None) -> tuple[Question | None, 
     problems += unknown(value, ("seq", "timestamp", "question", "options", "checklist_item"))
     if has_errors(problems):
         return None, problems
-    found = Question(int(value["seq"]), value["timestamp"], value["question"], tuple(options or ()), item or "")
+    found = QuestionFile(int(value["seq"]), value["timestamp"], value["question"], tuple(options or ()), item or "")
     return found, problems
 
 
-def parse_answer(text: str, seq: int | None = None) -> tuple[Answer | None, list[Problem]]:
+def parse_answer(text: str, seq: int | None = None) -> tuple[AnswerFile | None, list[Problem]]:
     """An answer and everything that is wrong with it; `seq` is the number in the file's name."""
     value, problems = load_object(text)
     if value is None:
@@ -68,7 +68,7 @@ def parse_answer(text: str, seq: int | None = None) -> tuple[Answer | None, list
     problems = _common(value, seq, "answer") + unknown(value, ("seq", "timestamp", "answer"))
     if has_errors(problems):
         return None, problems
-    return Answer(int(value["seq"]), value["timestamp"], value["answer"]), problems
+    return AnswerFile(int(value["seq"]), value["timestamp"], value["answer"]), problems
 
 
 def _common(value: Mapping[str, Any], seq: int | None, text: str) -> list[Problem]:

@@ -74,7 +74,7 @@ def _filled(one: Artifact | ReturnError | Decision) -> dict[str, Any]:
     return {name: value for name in one.__dataclass_fields__ if (value := getattr(one, name)) not in (None, "")}
 
 
-class _Reader:
+class _FieldReader:
     """Reads fields of an object and collects every problem on the way."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
     if not isinstance(value, dict):
         fix = 'Return one object: {"status": …, "summary": …}.'
         return None, [Problem("not-an-object", "The return is not a JSON object.", fix=fix)]
-    read = _Reader()
+    read = _FieldReader()
     status = None
     if raw := read.text(value, "status", "", required=True):
         status, read.problems = read_status(raw)
@@ -170,7 +170,7 @@ def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
     return found, read.problems
 
 
-def _read_error(row: Mapping[str, Any], path: str, read: _Reader) -> ReturnError:
+def _read_error(row: Mapping[str, Any], path: str, read: _FieldReader) -> ReturnError:
     recoverable = row.get("recoverable")
     if recoverable is not None and not isinstance(recoverable, bool):
         read.bad(f"{path}recoverable", "true or false")

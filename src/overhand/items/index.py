@@ -49,7 +49,7 @@ class TagIndex:
 
     def __init__(self, root: str, beside: tuple[str, ...] = ()) -> None:
         self.root = root
-        self.tree = Tree(root, beside)
+        self.tree = WatchedFolders(root, beside)
         self.hits: dict[str, tuple[TagHit, ...]] = {}
         self.dirty: set[str] = set()
         self.is_lost = False  # something may have been missed: everything must be read again
@@ -134,7 +134,7 @@ _CAME, _WENT = IN_CREATE | IN_MOVED_TO, IN_DELETE | IN_MOVED_FROM
 _RULES = (b".gitignore", b".git")  # what decides which files count
 
 
-class Tree:
+class WatchedFolders:
     """The watched folders; paths are relative to the project, and those of folders end with `/`."""
 
     def __init__(self, root: str, beside: tuple[str, ...] = ()) -> None:

@@ -58,7 +58,7 @@ def serve(session: Session) -> NoReturn:
     inside = not client.is_person
     limit = _limit(RUN_LIMIT if inside else HOST_LIMIT)
     service = Service(session.root, inside=inside, limit=limit, prompts=prompts_of(session.store, client) is not None)
-    wire = Wire()
+    wire = StdioWire()
     if open_with(service, wire):
         from overhand.mcp import server
 
@@ -84,7 +84,7 @@ def _limit(otherwise: float) -> float:
         raise BadInput(f"OVERHAND_MCP_BLOCK is {given!r}, not a number of seconds.", "Set it to 50, or not.") from None
 
 
-def open_with(service: Service, wire: Wire) -> bool:
+def open_with(service: Service, wire: StdioWire) -> bool:
     """Answer the handshake; True when the SDK must take over, False when the client has disconnected."""
     handshake: list[bytes] = []
     version = ""
@@ -168,7 +168,7 @@ def read(line: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-class Wire:
+class StdioWire:
     """Stdin and stdout reserved for the client: other reads find nothing, other output goes to stderr."""
 
     def __init__(self) -> None:

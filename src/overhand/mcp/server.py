@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
-    from overhand.mcp.handshake import Service, Wire
+    from overhand.mcp.handshake import Service, StdioWire
     from overhand.mcp.tools import Tool
 
 _BEAT = 5.0  # seconds between signs of life while a call blocks
 _AT_ONCE = ("status",)  # never blocks, so no thread is needed
 
 
-def run(service: Service, wire: Wire) -> None:
+def run(service: Service, wire: StdioWire) -> None:
     anyio.run(_serve, build(service), wire)
 
 
-async def _serve(server: Server[Any], wire: Wire) -> None:
+async def _serve(server: Server[Any], wire: StdioWire) -> None:
     lines: Any = anyio.wrap_file(wire)  # type: ignore[arg-type] # what stdio_server reads and writes, and nothing else
     async with stdio_server(lines, lines) as (reads, writes):
         await server.run(reads, writes, server.create_initialization_options())

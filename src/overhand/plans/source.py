@@ -128,7 +128,7 @@ def _load_json(text: str) -> Source:
         return Source(None, [wrong("plan-encoding", message, line, "Remove the lone \\ud… escape.")])
     if depth > DEPTH:
         return Source(None, [_deep(text)])
-    places = _Places(text)
+    places = _JsonPlaces(text)
     return Source(value, _twice(text, places) if twice else [], places.line)
 
 
@@ -166,7 +166,7 @@ def _deep(text: str) -> Problem:
     return too_deep(text.count("\n", 0, at) + 1)
 
 
-def _twice(text: str, places: _Places) -> list[Problem]:
+def _twice(text: str, places: _JsonPlaces) -> list[Problem]:
     """Every key that stands in an object which has it already."""
     problems: list[Problem] = []
     around: list[set[str]] = []
@@ -188,7 +188,7 @@ def _twice(text: str, places: _Places) -> list[Problem]:
     return problems
 
 
-class _Places:
+class _JsonPlaces:
     """Where the entries of a container begin; each container is stepped through once, the rest never."""
 
     def __init__(self, text: str) -> None:

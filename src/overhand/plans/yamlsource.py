@@ -41,7 +41,7 @@ def load(text: str) -> Source:
         value = None if reading.problems else reading.value(root)
     except RecursionError:
         return Source(None, [too_deep(1)])
-    return Source(value, reading.problems, _Places(root).line)
+    return Source(value, reading.problems, _YamlPlaces(root).line)
 
 
 def _compose(text: str) -> Any:
@@ -224,7 +224,7 @@ class _Reading:
                 merged.setdefault(key, part)
 
 
-class _Places:
+class _YamlPlaces:
     """The lines of keys and entries."""
 
     def __init__(self, root: Any) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class LoopContext:
     """What the loop gives to each of the supervisor's objects."""
 
     store: Store

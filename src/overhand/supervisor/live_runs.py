@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from overhand.policy import Actor, Config
     from overhand.record import Run, Task
-    from overhand.supervisor.context import Context
+    from overhand.supervisor.context import LoopContext
     from overhand.supervisor.meter import Meter
     from overhand.words import Cause
 
@@ -110,7 +110,7 @@ class LiveRuns:
 
     def __init__(
         self,
-        context: Context,
+        context: LoopContext,
         meter: Meter,
         config_for: Callable[[Task], Config],
         is_working_for: Callable[[str], bool],

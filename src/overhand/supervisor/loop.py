@@ -34,7 +34,7 @@ from overhand.runs import (
     unjudged_run,
 )
 from overhand.supervisor import client
-from overhand.supervisor.context import Changed, Context, Jobs, Mailbox, RunOver
+from overhand.supervisor.context import Changed, Jobs, LoopContext, Mailbox, RunOver
 from overhand.supervisor.live_runs import LiveRuns
 from overhand.supervisor.meter import Meter
 from overhand.supervisor.notifications import Notifications
@@ -72,7 +72,7 @@ class Loop:
         self._jobs = Jobs(pool.submit, server.wake)
         self._notifications = Notifications(store.root, say, memory=f"{store.own}/told")
         self._queue = Queue(store, self._config_for)
-        context = Context(store, self._poll, self._jobs, self._mail, self._actor, lambda: self._config, say)
+        context = LoopContext(store, self._poll, self._jobs, self._mail, self._actor, lambda: self._config, say)
         self._plans = Plans(context)
         self._meter = Meter(context)
         self._runs = LiveRuns(context, self._meter, self._config_for, self._is_working_for)

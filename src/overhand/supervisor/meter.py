@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from overhand.policy import Config
     from overhand.record import Task
     from overhand.runs import Counted
-    from overhand.supervisor.context import Context
+    from overhand.supervisor.context import LoopContext
 
 HELD = "held"  # in the supervisor's folder: why nothing starts, and on which day
 _DAY_EVERY = 1.0  # seconds between counts of the day's usage while it holds the queue back
@@ -38,7 +38,7 @@ class _Reports:
 class Meter:
     """Counts the usage of live runs, and says whether the day's budget is used up."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: LoopContext) -> None:
         self._store, self._jobs, self._mail, self._actor = context.store, context.jobs, context.mail, context.actor
         self._runs: dict[str, _Reports] = {}
         self.held = False  # whether the day's budget held something back at the last check

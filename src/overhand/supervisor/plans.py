@@ -17,7 +17,7 @@ from overhand.system import is_held
 
 if TYPE_CHECKING:
     from overhand.record import Task
-    from overhand.supervisor.context import Context, Mailbox
+    from overhand.supervisor.context import LoopContext, Mailbox
 
 _TRIES = 5  # of opening a plan, before it is given up
 _AGAIN = 5.0  # seconds until a plan that another process executes is checked again
@@ -36,7 +36,7 @@ class _Queued(NodeStarter):
 class Plans:
     """The plans that this supervisor executes, by task."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: LoopContext) -> None:
         self._store, self._jobs, self._mail, self._actor = context.store, context.jobs, context.mail, context.actor
         self._open: dict[str, PlanExecutor] = {}
         self._tries: dict[str, int] = {}  # of plans that could not be opened, how often

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from overhand.items import TagHit, TagIndex
     from overhand.policy import Config
     from overhand.record import Store, Task
-    from overhand.supervisor.context import Context
+    from overhand.supervisor.context import LoopContext
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class Looked(NamedTuple):
 class TagDaemon:
     """The daemon's state; all of it can be rebuilt from files."""
 
-    def __init__(self, context: Context, reload: Callable[[], None]) -> None:
+    def __init__(self, context: LoopContext, reload: Callable[[], None]) -> None:
         """`reload` has the settings read again."""
         self._store, self._poll, self._jobs, self._mail = context.store, context.poll, context.jobs, context.mail
         self._config, self._reload, self._say = context.config, reload, context.say

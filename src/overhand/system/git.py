@@ -20,7 +20,7 @@ def repository_of(root: str) -> str | None:
     return folder
 
 
-class Tree(NamedTuple):
+class Worktree(NamedTuple):
     """A git worktree: where, on which branch, and whether its folder is gone."""
 
     path: str
@@ -28,14 +28,14 @@ class Tree(NamedTuple):
     gone: bool = False
 
 
-def linked_worktrees(root: str) -> list[Tree]:
+def linked_worktrees(root: str) -> list[Worktree]:
     """The repository's linked worktrees, without the main one; empty if git fails."""
     listing = run_git(root, "worktree", "list", "--porcelain", "-z") if repository_of(root) else None
     found = []
     for entry in (listing or "").split("\0\0")[1:]:
         facts = dict(line.partition(" ")[::2] for line in entry.split("\0") if line)
         if "worktree" in facts:
-            found.append(Tree(facts["worktree"], facts.get("branch", ""), "prunable" in facts))
+            found.append(Worktree(facts["worktree"], facts.get("branch", ""), "prunable" in facts))
     return found
 
 

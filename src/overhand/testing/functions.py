@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    FunctionAgent = Callable[["Call"], dict[str, object]]
+    FunctionAgent = Callable[["FunctionCall"], dict[str, object]]
 
 
-class Call(Protocol):
+class FunctionCall(Protocol):
     """The part of a function agent's call that these agents use."""
 
     @property
@@ -27,7 +27,7 @@ class Call(Protocol):
     def project(self) -> Path: ...
 
 
-class Asking(Protocol):
+class CanAsk(Protocol):
     """A call that can ask."""
 
     def ask(self, question: str, options: Sequence[str] = ()) -> str: ...
@@ -47,7 +47,7 @@ def completes(
     """Writes these files (path in the project → content), then returns completed, naming them."""
     written = dict(files or {})
 
-    def agent(call: Call) -> dict[str, object]:
+    def agent(call: FunctionCall) -> dict[str, object]:
         for path, content in written.items():
             place = call.project / path
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def returns_rubbish() -> FunctionAgent:
 def raises(error: BaseException | type[BaseException]) -> FunctionAgent:
     """Raises this error."""
 
-    def agent(_: Call) -> dict[str, object]:
+    def agent(_: FunctionCall) -> dict[str, object]:
         raise error
 
     return agent
@@ -84,7 +84,7 @@ def raises(error: BaseException | type[BaseException]) -> FunctionAgent:
 def hangs(event: Waitable) -> FunctionAgent:
     """Waits for the event, then returns completed: a test decides when, or never sets it."""
 
-    def agent(_: Call) -> dict[str, object]:
+    def agent(_: FunctionCall) -> dict[str, object]:
         event.wait()
         return returns.return_json()
 
@@ -94,7 +94,7 @@ def hangs(event: Waitable) -> FunctionAgent:
 def asks(question: str) -> FunctionAgent:
     """Asks, waits for the answer, and returns it as its summary."""
 
-    def agent(call: Call) -> dict[str, object]:
+    def agent(call: FunctionCall) -> dict[str, object]:
         ipc = str(call.workspace / "ipc")
         answer = returns.await_answer(ipc, returns.ask(ipc, question))
         return returns.return_json("completed", answer)
@@ -102,6 +102,6 @@ def asks(question: str) -> FunctionAgent:
     return agent
 
 
-def consults(question: str, options: Sequence[str] = ()) -> Callable[[Asking], dict[str, object]]:
+def consults(question: str, options: Sequence[str] = ()) -> Callable[[CanAsk], dict[str, object]]:
     """Asks with `call.ask`, and returns the answer as its summary."""
     return lambda call: returns.return_json("completed", call.ask(question, options))

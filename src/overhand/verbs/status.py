@@ -61,7 +61,7 @@ class Headline:
 
     def __init__(self, session: Session, *, all: bool = False) -> None:
         self.all = all
-        self.projects = {session.root: Project(session, own=True)}
+        self.projects = {session.root: ProjectStatus(session, own=True)}
         self.session = session
         self.pause = 0.5  # seconds until the next look
         self._spent = 0.0
@@ -77,17 +77,17 @@ class Headline:
         self.pause = min(5.0, max(0.5, 120 * (self._spent - began)))
         return shown
 
-    def _everywhere(self) -> list[Project]:
+    def _everywhere(self) -> list[ProjectStatus]:
         from overhand.policy import known_projects
 
         for root in known_projects():
             if root not in self.projects:
-                self.projects[root] = Project(Session(root, self.session.via), own=False)
+                self.projects[root] = ProjectStatus(Session(root, self.session.via), own=False)
         here = self.projects[self.session.root]
         return [p for p in self.projects.values() if p is not here or here.session.store.exists()]
 
 
-class Project:
+class ProjectStatus:
     """One project's part of the screen."""
 
     def __init__(self, session: Session, *, own: bool) -> None:

@@ -76,7 +76,7 @@ class Client:
         self.speaking: object = None
         self.policy = permissions.Policy(spec["level"], spec["project"], spec["place"], spec["allow"], spec["deny"])
         self.calls: dict[str, Message] = {}  # what the agent reported about the calls under way
-        self.waiting: dict[int, tuple[Message, permissions.Request, permissions.Waiting]] = {}
+        self.waiting: dict[int, tuple[Message, permissions.ToolRequest, permissions.Waiting]] = {}
         self.store: Store | None = None
         self.wire: Wire
 
@@ -213,7 +213,7 @@ class Client:
                 del self.calls[old]
         return {**whole, "toolCallId": name}
 
-    def read(self, call: Message) -> permissions.Request:
+    def read(self, call: Message) -> permissions.ToolRequest:
         parts = (*(call.get("locations") or ()), *(call.get("content") or ()))
         places = [str(one["path"]) for one in parts if isinstance(one, dict) and "path" in one]
         name = str(call.get("name") or call.get("title") or call["toolCallId"])
@@ -235,7 +235,7 @@ class Client:
             self.waiting[found.fd] = (message, asked, found)
             self.wire.bells.add(found.fd)
 
-    def decide(self, asked: permissions.Request) -> permissions.Waiting | str:
+    def decide(self, asked: permissions.ToolRequest) -> permissions.Waiting | str:
         """`allow`, `deny`, `cancel`, or a question to wait for."""
         found = permissions.rule(asked, self.policy)
         if self.stopping or not self.live:
@@ -273,7 +273,7 @@ class Client:
             self.drop(fd)
             self.reply(message, asked, "cancel")
 
-    def reply(self, message: Message, asked: permissions.Request, found: str) -> None:
+    def reply(self, message: Message, asked: permissions.ToolRequest, found: str) -> None:
         """Answer with one of the agent's options, preferably «once»: longer-lasting answers are in our own record."""
         kinds = {"allow": ("allow_once", "allow_always"), "deny": ("reject_once", "reject_always"), "cancel": ()}
         offered = [one for one in message["params"]["options"] if isinstance(one, dict)]
@@ -287,7 +287,9 @@ class Client:
         self.stopping = True
 
 
-def request(kind: str | None, name: str, raw: object, places: Sequence[str] = (), cwd: str = "") -> permissions.Request:
+def request(
+    kind: str | None, name: str, raw: object, places: Sequence[str] = (), cwd: str = ""
+) -> permissions.ToolRequest:
     """A tool call, whatever the agent calls its tools."""
     given: Message = raw if isinstance(raw, dict) else {}
     tool = name.partition(" · ")[0].strip()
