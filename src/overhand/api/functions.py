@@ -35,6 +35,7 @@ from overhand.runs import (
     INPUTS_FILE,
     Prepared,
     archive_last_run,
+    checks_before,
     final_usage,
     finish_run,
     gather_evidence,
@@ -46,7 +47,6 @@ from overhand.runs import (
     reject_task,
     reserve_budget,
     run_created,
-    run_task_checks,
     settle_budget,
     take_baseline,
     tree_snapshot,
@@ -205,7 +205,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
     take_baseline(actor.store, task, handoff)
     if task.checks and not task.runs:
         batch.kept.result()
-        run_task_checks(actor, task, f"{actor.store.folder(task_id)}/checks/before")
+        checks_before(actor, task)
     try:
         allowance = reserve_budget(actor, task)
     except BudgetExceeded as error:

@@ -22,7 +22,7 @@ from overhand.plans.progress import Command, PlanEvent, pending
 from overhand.plans.task import NodeTasks
 from overhand.questions import Asking, ask_question
 from overhand.record import append_lines, cut_torn_tail, log_lines, parse_log
-from overhand.runs import create_checkpoint, is_unwanted
+from overhand.runs import create_checkpoint
 from overhand.system import Lock, epoch_of
 from overhand.words import is_task_id
 
@@ -413,7 +413,7 @@ class PlanExecutor:
         else:
             facts = results.merge(self.actor, self.task_id, self.run_id, self.plan, given)
         merged = PlanEvent("Merged", time.time(), attempt=command.attempt, facts=facts)
-        return [*self._cancelled(), merged] if is_unwanted(self.actor.store, self.task_id) else [merged]
+        return [*self._cancelled(), merged] if self.actor.store.task(self.task_id).is_unwanted else [merged]
 
     def _finish(self, command: Command) -> list[PlanEvent]:
         self.starter.before_finish()

@@ -20,7 +20,7 @@ from overhand.plans.merge import merge as merge_results
 from overhand.plans.progress import FAILED, SKIPPED, STOPPED, VERIFIED
 from overhand.policy import usage_figures, usage_of_task, usage_with_nodes
 from overhand.record import PLAN_KIND, Judged, RunEnded, read_log
-from overhand.runs import clean_environment, is_unwanted, settle_budget, tail_of_file, tree_spending
+from overhand.runs import clean_environment, settle_budget, tail_of_file, tree_spending
 from overhand.system import (
     Probe,
     dump_line,
@@ -197,7 +197,7 @@ def merge(actor: Actor, task_id: str, run_id: str, plan: Plan, given: Sequence[N
                 f"{place}/merge",
                 root=store.root,
                 env=actor.env,
-                wanted=lambda: not is_unwanted(store, task_id),
+                wanted=lambda: not store.task(task_id).is_unwanted,
             )
         except _MergeFailed as error:
             return {"status": "failed", "why": str(error)[:1500]}

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from overhand.record.log import LOG_FILE, append_lines, cut_torn_tail, log_lines, parse_log, read_log
     from overhand.record.overview import Overview
     from overhand.record.store import WORKSPACES, LockedTask, NewTask, Store, find_root, new_run_id, open_tasks
-    from overhand.record.task import PLAN_KIND, Amount, By, Check, Item, Message, Question, Record, Run, ShownTag
-    from overhand.record.task import Task, Usage
+    from overhand.record.task import PLAN_KIND, Amount, By, Item, Message, Question, Record, Run, ShownTag, Task
+    from overhand.record.task import Usage
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -26,6 +26,6 @@ else:
             "log": "LOG_FILE append_lines cut_torn_tail log_lines parse_log read_log",
             "overview": "Overview",
             "store": "WORKSPACES LockedTask NewTask Store find_root new_run_id open_tasks",
-            "task": "PLAN_KIND Amount Check Item Message Question Record Run ShownTag Task Usage",
+            "task": "PLAN_KIND Amount Item Message Question Record Run ShownTag Task Usage",
         },
     )

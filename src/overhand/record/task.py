@@ -319,6 +319,11 @@ class Task:
         return [message for message in self.messages if message.run is None]
 
     @property
+    def is_unwanted(self) -> bool:
+        """Whether a person has stopped it."""
+        return self.stop is not None or self.status == "cancelled"
+
+    @property
     def is_plan(self) -> bool:
         """Whether it is a plan: its nodes are tasks of their own."""
         return PLAN_KIND in self.settings

@@ -6,18 +6,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from overhand.runs.checkpoints import checkpoint_json, checkpoint_owner, checkpoint_text, create_checkpoint
     from overhand.runs.checkpoints import find_checkpoint
-    from overhand.runs.checks import end_checks
+    from overhand.runs.checks import checks_after, checks_before, end_checks
     from overhand.runs.control import ControlInput, child_of_control, handle_control, has_printed_delegation
     from overhand.runs.control import owes_report, report_to_parent
     from overhand.runs.evidence import Returned, live_steps, preview_return, read_return
-    from overhand.runs.finish import can_be_mended, checks_after, finish_run, gather_evidence, unjudged_run
+    from overhand.runs.finish import can_be_mended, finish_run, gather_evidence, unjudged_run
     from overhand.runs.handover import is_resumable, message_event, shown_messages, tail_of_file, whole_message
     from overhand.runs.handover import write_previous_runs
     from overhand.runs.judge import Evidence, Fact, Verdict, judge_run, verification
     from overhand.runs.limits import NOTE_EVERY, Counted, count_usage, in_process_meter
     from overhand.runs.phases import ESCALATED, PHASE_ORDER, IllegalMove, PhaseMove, move_phase, next_phases
-    from overhand.runs.prepare import Prepared, archive_last_run, is_unwanted, lay_out_run, read_task_handoff
-    from overhand.runs.prepare import run_task_checks, take_baseline
+    from overhand.runs.prepare import Prepared, archive_last_run, lay_out_run, read_task_handoff, take_baseline
     from overhand.runs.promises import check_promises, contract_in, inputs_in, unverified_promises
     from overhand.runs.prompt import INPUTS_FILE, RUN_MARKER, clean_environment, inputs_file_of, run_environment
     from overhand.runs.result import checks_as_json, kept_report, report_lines, run_report, write_result
@@ -34,17 +33,16 @@ else:
         __name__,
         {
             "checkpoints": "checkpoint_json checkpoint_owner checkpoint_text create_checkpoint find_checkpoint",
-            "checks": "end_checks",
+            "checks": "checks_after checks_before end_checks",
             "control": "ControlInput child_of_control handle_control has_printed_delegation owes_report "
             "report_to_parent",
             "evidence": "Returned live_steps preview_return read_return",
-            "finish": "can_be_mended checks_after finish_run gather_evidence unjudged_run",
+            "finish": "can_be_mended finish_run gather_evidence unjudged_run",
             "handover": "is_resumable message_event shown_messages tail_of_file whole_message write_previous_runs",
             "judge": "Evidence Fact Verdict judge_run verification",
             "limits": "NOTE_EVERY Counted count_usage in_process_meter",
             "phases": "ESCALATED PHASE_ORDER IllegalMove PhaseMove move_phase next_phases",
-            "prepare": "Prepared archive_last_run is_unwanted lay_out_run read_task_handoff run_task_checks "
-            "take_baseline",
+            "prepare": "Prepared archive_last_run lay_out_run read_task_handoff take_baseline",
             "promises": "check_promises contract_in inputs_in unverified_promises",
             "prompt": "INPUTS_FILE RUN_MARKER clean_environment inputs_file_of run_environment",
             "result": "checks_as_json kept_report report_lines run_report write_result",

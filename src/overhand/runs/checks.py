@@ -23,31 +23,39 @@ from overhand.system import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from overhand.record import Check
+    from overhand.policy import Actor
+    from overhand.record import Task
 
 
-def run_all(
-    checks: Sequence[Check],
-    folder: str,
-    *,
-    tree: str,
-    env: Mapping[str, str],
-    timeout: float,
-    before: Sequence[CheckFact] = (),
-    wanted: Callable[[], bool] = lambda: True,
-) -> list[CheckFact]:
+def checks_before(actor: Actor, task: Task) -> list[CheckFact]:
+    """The task's checks on the base; what comes after is compared with them."""
+    return _run_all(actor, task, _base_folder(actor, task))
+
+
+def checks_after(actor: Actor, task: Task, folder: str) -> list[CheckFact]:
+    """The task's checks on the result, compared with those on the base; the evidence is left in `folder`."""
+    before = checks_before(actor, task) if os.path.isdir(_base_folder(actor, task)) else ()
+    return _run_all(actor, task, folder, before)
+
+
+def _base_folder(actor: Actor, task: Task) -> str:
+    return f"{actor.store.folder(task.id)}/checks/before"
+
+
+def _run_all(actor: Actor, task: Task, folder: str, before: Sequence[CheckFact] = ()) -> list[CheckFact]:
     """Run every check in order; one that was running when we were killed is taken over, a finished one is read.
 
-    `wanted` is called before each: a task that was stopped meanwhile needs no more of them.
+    A task that was stopped meanwhile needs no more of them.
     """
+    timeout = actor.config_of(task).check_timeout
     facts = []
-    for number, check in enumerate(checks, 1):
+    for number, check in enumerate(task.checks, 1):
         place = f"{folder}/{number}"
-        if not wanted():
+        if actor.store.task(task.id).is_unwanted:
             break
-        after, timed_out = run_one(check.command, place, tree=tree, env=env, timeout=timeout)
+        after, timed_out = _run_one(check.command, place, tree=actor.store.root, env=actor.env, timeout=timeout)
         base = next((fact.after for fact in before if fact.command == check.command), None)
         facts.append(
             CheckFact(
@@ -63,7 +71,7 @@ def run_all(
     return facts
 
 
-def run_one(command: str, place: str, *, tree: str, env: Mapping[str, str], timeout: float) -> tuple[int | None, bool]:
+def _run_one(command: str, place: str, *, tree: str, env: Mapping[str, str], timeout: float) -> tuple[int | None, bool]:
     """One check to its end: exit code, and whether its time ran out."""
     found = probe_process(place) if os.path.isdir(place) else Probe("unbegun")
     if found.what == "ended":

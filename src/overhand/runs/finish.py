@@ -25,8 +25,8 @@ from overhand.questions import (
     take_in_files,
 )
 from overhand.record import Accepted, Judged, Notice
-from overhand.runs import control, evidence, prepare, result, spending, worktree
-from overhand.runs.judge import CheckFact, Evidence, Verdict, judge_run
+from overhand.runs import checks, control, evidence, result, spending, worktree
+from overhand.runs.judge import Evidence, Verdict, judge_run
 from overhand.runs.result import Case
 from overhand.system import epoch_of, read_file, write_file
 
@@ -85,7 +85,7 @@ def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Tas
         spec = _json(f"{place}/spec.json") or {}
         handoff = parse_handoff(str(spec.get("handoff", "")))
         case = gather_evidence(actor, task, ended, place, spec, handoff)
-        if prepare.is_unwanted(actor.store, task_id):
+        if actor.store.task(task_id).is_unwanted:
             case = case.cancelled()
         verdict = judge_run(case.found)
         if _met_limit(case, verdict):
@@ -185,7 +185,7 @@ def gather_evidence(
         deliverables=tuple(worktree.deliverable_facts(root, handoff.deliverables, baseline)) if promised else (),
         prose=tuple([d.text for d in handoff.deliverables if d.path is None]),
         named=tuple(worktree.named_facts(root, named)) if (named := _named(returned)) else (),
-        checks=tuple(checks_after(actor, task, f"{place}/checks")) if wants_checks else (),
+        checks=tuple(checks.checks_after(actor, task, f"{place}/checks")) if wants_checks else (),
         facts=returned.facts,
         unverified=returned.unverified,
         steps=evidence.live_steps(folder) if handoff.plan else (),
@@ -208,13 +208,6 @@ def gather_evidence(
         "leftovers": ended.leftovers,
     }
     return Case(actor, task, ended, place, returned, found, look_at)
-
-
-def checks_after(actor: Actor, task: Task, folder: str) -> list[CheckFact]:
-    """The checks on the result, compared with those on the base."""
-    base = f"{actor.store.folder(task.id)}/checks/before"
-    before = prepare.run_task_checks(actor, task, base) if os.path.isdir(base) else []
-    return prepare.run_task_checks(actor, task, folder, before)
 
 
 def _changes(actor: Actor, task: Task, ended: Run, place: str) -> tuple[list[str] | None, bool]:

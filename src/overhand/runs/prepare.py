@@ -43,7 +43,7 @@ def prepare(actor: Actor, task: Task) -> Prepared:
     text, handoff = read_task_handoff(actor.store, task.id)
     take_baseline(actor.store, task, handoff)
     if task.checks and not task.runs:
-        run_task_checks(actor, task, f"{actor.store.folder(task.id)}/checks/before")
+        checks.checks_before(actor, task)
     return Prepared(agent, handoff, text, worktree.tree_snapshot(actor.store.root))
 
 
@@ -62,25 +62,6 @@ def take_baseline(store: Store, task: Task, handoff: Handoff) -> None:
     path = f"{store.folder(task.id)}/baseline.json"
     if not os.path.exists(path):
         write_file(path, json.dumps(worktree.baseline(store.root, handoff.deliverables)))
-
-
-def run_task_checks(actor: Actor, task: Task, folder: str, before: list[Any] | None = None) -> list[Any]:
-    """The task's checks in the tree, with the evidence in `folder`."""
-    return checks.run_all(
-        task.checks,
-        folder,
-        tree=actor.store.root,
-        env=actor.env,
-        timeout=actor.config_of(task).check_timeout,
-        before=before or [],
-        wanted=lambda: not is_unwanted(actor.store, task.id),
-    )
-
-
-def is_unwanted(store: Store, task_id: str) -> bool:
-    """Whether a person has stopped the task meanwhile."""
-    now = store.task(task_id)
-    return now.stop is not None or now.status == "cancelled"
 
 
 def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
