@@ -15,7 +15,7 @@ from overhand import Project
 from overhand.items import approve_item, items_in_file, typed
 from overhand.plans import Plan
 from overhand.plans.model import Interface, Node
-from overhand.policy import load_config
+from overhand.policy import Actor, load_config
 from overhand.record import Store
 from overhand.verbs import Session, delegate_task, run_again
 
@@ -165,7 +165,7 @@ def from_items(project: ProjectDir) -> dict[str, str]:
     made = {}
     for path in ("requests/FIX_REQUEST_MAP.md", "requests/RESEARCH_REQUEST_MAP.md", "notes.md"):
         (place,) = items_in_file(store.root, path)
-        made[path] = approve_item(store, settings, place, BY).id
+        made[path] = approve_item(Actor(store, settings, BY), place).id
     (place,) = items_in_file(store.root, "requests/FIX_REQUEST_DOOR.md")
     made["claimed outside"] = typed.outside_claim(store, settings, place, BY)
     return made

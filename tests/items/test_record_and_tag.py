@@ -10,7 +10,7 @@ import pytest
 
 from overhand.errors import Refused
 from overhand.items import PastItems, approve_item, handle_changed_file, is_tag_behind, resolve_item
-from overhand.policy import Caller
+from overhand.policy import Actor, Caller
 from overhand.record import LOG_FILE, Judged, Notice, Requeued, TagWritten
 from overhand.runs import finish_run, settle_run, start_run
 from overhand.system import is_held
@@ -250,7 +250,7 @@ def test_what_changed_since_it_was_seen_is_not_approved(house: House) -> None:
     place = resolve_item(str(house.path), str(house.path), "notes.md:4#chores")
     house.write("notes.md", NOTES.replace("repair the clock", "melt the clock"))
     with pytest.raises(Refused, match="has changed since you saw it"):
-        approve_item(house.store, house.work.config, place, Caller().by("test"))
+        approve_item(Actor(house.store, house.work.config, Caller().by("test")), place)
     assert house.items() == []
 
 
@@ -280,10 +280,10 @@ def test_a_document_that_changed_since_it_was_read_is_not_approved(house: House)
     place = resolve_item(str(house.path), str(house.path), f"{AT}#fix")
     house.retag("one zooms in", "one breathes")
     with pytest.raises(Refused, match="has changed since you saw it"):
-        approve_item(house.store, house.work.config, place, Caller().by("test"), shown=True)
+        approve_item(Actor(house.store, house.work.config, Caller().by("test")), place, shown=True)
     house.retag("one breathes", "one zooms in")
     house.retag("#needs-chores", "#P3")
-    approve_item(house.store, house.work.config, place, Caller().by("test"), shown=True)
+    approve_item(Actor(house.store, house.work.config, Caller().by("test")), place, shown=True)
     assert house.tags()[0][0] == "#delegated-fix"
 
 

@@ -100,7 +100,7 @@ class House(Scene):
     def prepared(self, item: str = f"{AT}#fix", stage: str = "delegated") -> str:
         """Approved while no supervisor may start it."""
         place = resolve_item(str(self.path), str(self.path), item)
-        return approve_item(self.store, load_config(str(self.path)), place, Caller().by("test"), stage=stage).id
+        return approve_item(Actor(self.store, load_config(str(self.path)), Caller().by("test")), place, stage=stage).id
 
     def items(self) -> list[str]:
         """Tasks that an approval made, and that were not refused."""

@@ -51,7 +51,7 @@ def main(root: str, step: str, word: str) -> None:
         countdown.everywhere(log.append_lines, once)
         step = "approve"
     if step == "approve":
-        approve_item(work.store, work.config, resolve_item(root, root, word), Caller().by("test"))
+        approve_item(Actor(work.store, work.config, Caller().by("test")), resolve_item(root, root, word))
     elif step == "heed":
         handle_changed_file(work.store, work.config, word, work.by)
     elif step == "start":

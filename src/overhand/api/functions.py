@@ -325,7 +325,7 @@ def _judge_at_once(
     if (usage := final_usage(run.place, current)) is not None:
         locked.append(usage_event(run.run_id, usage))
     over = current.replace(state="ended", cause=ended.cause, exit=ended.exit)
-    case = gather_evidence(batch.actor, locked.task, over, run.place, run.spec, run.handoff, given)
+    case = gather_evidence(batch.actor, locked.task, over, run.spec, run.handoff, given)
     if locked.task.stop:
         case = case.cancelled()
     result, judged = write_result(case, judge_run(case.found))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from overhand.documents import Handoff
     from overhand.items.item import ItemPlace
-    from overhand.policy import Config, Route
+    from overhand.policy import Actor, Config, Route
     from overhand.record import By, Event, Store, Task
 
 LINE = 700  # characters of an item's line that the record keeps
@@ -193,21 +193,14 @@ def queue_item(store: Store, task_id: str, place: ItemPlace, by: By) -> None:
 
 
 def approve_item(
-    store: Store,
-    config: Config,
-    place: ItemPlace,
-    by: By,
-    *,
-    stage: str = "delegated",
-    how: str = "terminal",
-    caller: Caller | None = None,
-    shown: bool = False,
+    actor: Actor, place: ItemPlace, *, stage: str = "delegated", how: str = "terminal", shown: bool = False
 ) -> Task:
     """Make the task, which is the record, then write it into the tag; exactly one approval of an item succeeds.
 
     If it was shown to a person first, its whole document must still be what they saw.
     """
-    drafted = draft_of_item(store, config, place, by, stage=stage, how=how, caller=caller or Caller())
+    store, by = actor.store, actor.by
+    drafted = draft_of_item(actor, place, stage=stage, how=how)
     store.ensure()
     with Lock(f"{store.own}/items.lock", "The list of approvals"):
         now = (place.key, place.stage)
@@ -239,19 +232,18 @@ def _changed(store: Store, place: ItemPlace, same: list[ItemPlace]) -> Refused:
     return Refused(f"{place.name} has changed since you saw it.", "Look again: overhand item list")
 
 
-def draft_of_item(
-    store: Store, config: Config, place: ItemPlace, by: By, *, stage: str, how: str, caller: Caller
-) -> Draft:
+def draft_of_item(actor: Actor, place: ItemPlace, *, stage: str, how: str) -> Draft:
     """The task as it would be made, if nothing speaks against it."""
+    store, config = actor.store, actor.config
     route = route_of(config.routes, place.kind)
     name = agent_of_route(route, agent_files(store.root)) or choose_agent(store.root, config)[0]
     agent = find_agent(store.root, name, config)
     elsewhere = find_driver(agent.driver).open_job is not None
     check_route_mode(route, agent.name, agent.driver, elsewhere=elsewhere)
     require_trusted(store.root, agent.trusted_with)
-    asked = str(by.get("user") or by.get("kind") or "")
+    asked = str(actor.by.get("user") or actor.by.get("kind") or "")
     item = _item(config, place, route, stage=stage, how=how, asked=asked)
-    return build_draft(brief_of(store.root, config, place, item), agent, caller, store, config)
+    return build_draft(brief_of(store.root, config, place, item), agent, Caller(), store, config)
 
 
 def brief_of(root: str, config: Config, place: ItemPlace, item: dict[str, Any]) -> Brief:

@@ -9,7 +9,7 @@ from overhand.drafts import Brief, build_draft
 from overhand.errors import Busy, OverhandError
 from overhand.items import approve, find, sync, unrecorded
 from overhand.items import item as places
-from overhand.policy import Caller, user_name
+from overhand.policy import Actor, Caller, user_name
 from overhand.record import Item, Notice, TagHeldBack
 from overhand.system import is_being_written
 
@@ -140,7 +140,7 @@ def _taken(store: Store, config: Config, place: ItemPlace, by: By, how: str) -> 
     if how != "auto":
         by = {**by, "kind": "person", "user": user_name()}
     try:
-        return approve.approve_item(store, config, place, by, how=how).id
+        return approve.approve_item(Actor(store, config, by), place, how=how).id
     except Busy:
         raise  # the caller retries soon
     except OverhandError as error:

@@ -22,7 +22,7 @@ from overhand.plans.progress import Command, PlanEvent, pending
 from overhand.plans.task import NodeTasks
 from overhand.questions import Asking, ask_question
 from overhand.record import append_lines, cut_torn_tail, log_lines, parse_log
-from overhand.runs import create_checkpoint
+from overhand.runs import NewCheckpoint, create_checkpoint
 from overhand.system import Lock, epoch_of
 from overhand.words import is_task_id
 
@@ -425,9 +425,8 @@ class PlanExecutor:
         return []
 
     def _checkpoint(self, cause: str, reason: str) -> None:
-        create_checkpoint(
-            self.actor.store, self.task_id, self.actor.by, run=self.run_id, reason=reason, why="plan", cause=cause
-        )
+        new = NewCheckpoint(run=self.run_id, reason=reason, why="plan", cause=cause)
+        create_checkpoint(self.actor.store, self.task_id, self.actor.by, new)
 
     @property
     def is_working(self) -> bool:

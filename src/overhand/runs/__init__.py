@@ -4,8 +4,8 @@ from overhand import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.runs.checkpoints import checkpoint_json, checkpoint_owner, checkpoint_text, create_checkpoint
-    from overhand.runs.checkpoints import find_checkpoint
+    from overhand.runs.checkpoints import NewCheckpoint, checkpoint_json, checkpoint_owner, checkpoint_text
+    from overhand.runs.checkpoints import create_checkpoint, find_checkpoint
     from overhand.runs.checks import checks_after, checks_before, end_checks
     from overhand.runs.control import ControlInput, child_of_control, handle_control, has_printed_delegation
     from overhand.runs.control import owes_report, report_to_parent
@@ -32,7 +32,8 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "checkpoints": "checkpoint_json checkpoint_owner checkpoint_text create_checkpoint find_checkpoint",
+            "checkpoints": "NewCheckpoint checkpoint_json checkpoint_owner checkpoint_text create_checkpoint "
+            "find_checkpoint",
             "checks": "checks_after checks_before end_checks",
             "control": "ControlInput child_of_control handle_control has_printed_delegation owes_report "
             "report_to_parent",

@@ -21,7 +21,7 @@ from overhand.documents import (
 )
 from overhand.errors import BadInput, NotFound, Refused, storage_failed
 from overhand.policy import own_cap, own_spending
-from overhand.record import ABSENT, CheckpointSaved
+from overhand.record import ABSENT, CheckpointSaved, Record
 from overhand.runs import handover, phases, steps, worktree
 from overhand.system import now_stamp, random_text, read_file, write_file
 from overhand.words import is_checkpoint_id, slug
@@ -31,33 +31,36 @@ if TYPE_CHECKING:
     from overhand.record import By, Store, Task
 
 
-def create_checkpoint(
-    store: Store,
-    task_id: str,
-    by: By,
-    *,
-    run: str | None,
-    reason: str,
-    why: str,
-    handoff: str = "quick",
-    name: str = "",
-    cause: str = "",
-) -> str:
+class NewCheckpoint(Record, frozen=True):
+    """A checkpoint to save: of which run, and why."""
+
+    run: str | None
+    reason: str
+    why: str  # what saves it: agent, person, control, phase, budget, plan
+    cause: str = ""  # one cause makes one checkpoint
+    name: str = ""  # a part of its id
+    handoff: str = "quick"  # the form of its document
+
+
+def create_checkpoint(store: Store, task_id: str, by: By, new: NewCheckpoint) -> str:
     """Save where a task stands and record it; one cause makes one checkpoint, however often this is called."""
-    task = store.task(task_id)
+    task, cause = store.task(task_id), new.cause
     folder = f"{store.folder(task_id)}/checkpoints"
     if cause and (made := _of_cause(task, cause)):
         _point_latest(folder, task.checkpoints[-1].id)
         return made
-    checkpoint_id = _take_id(store, task, name)
-    saved = snapshot(store, task, run, checkpoint_id, reason)
+    checkpoint_id = _take_id(store, task, new.name)
+    saved = snapshot(store, task, new.run, checkpoint_id, new.reason)
     _make(folder)
     write_file(f"{folder}/{checkpoint_id}.json", render_checkpoint(saved))
-    write_file(f"{folder}/{checkpoint_id}.md", document(store, task, saved, handoff, reason))
+    write_file(f"{folder}/{checkpoint_id}.md", document(store, task, saved, new.handoff, new.reason))
     with store.lock(task_id, by) as locked:
         if cause and (made := _of_cause(locked.task, cause)):
             return made  # another process was faster; our file stays unrecorded
-        locked.append(CheckpointSaved(id=checkpoint_id, run=run, reason=reason[:500], why=why, cause=cause or ABSENT))
+        event = CheckpointSaved(
+            id=checkpoint_id, run=new.run, reason=new.reason[:500], why=new.why, cause=cause or ABSENT
+        )
+        locked.append(event)
         _point_latest(folder, checkpoint_id)
     return checkpoint_id
 

@@ -169,10 +169,8 @@ def _pause(actor: Actor, task: Task, run_id: str, command: ControlCommand, cause
 
 def _checkpoint(actor: Actor, task: Task, run_id: str, command: ControlCommand, cause: str) -> dict[str, Any]:
     reason = command.reason or command.paragraph
-    made = checkpoints.create_checkpoint(
-        actor.store, task.id, actor.by, run=run_id, reason=reason, why="control", cause=cause
-    )
-    return {"checkpoint": made}
+    new = checkpoints.NewCheckpoint(run=run_id, reason=reason, why="control", cause=cause)
+    return {"checkpoint": checkpoints.create_checkpoint(actor.store, task.id, actor.by, new)}
 
 
 def _escalate(actor: Actor, task: Task, run_id: str, command: ControlCommand, cause: str) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Tas
         task = spending.close_run(actor, task, ended)
         spec = _json(f"{place}/spec.json") or {}
         handoff = parse_handoff(str(spec.get("handoff", "")))
-        case = gather_evidence(actor, task, ended, place, spec, handoff)
+        case = gather_evidence(actor, task, ended, spec, handoff)
         if actor.store.task(task_id).is_unwanted:
             case = case.cancelled()
         verdict = judge_run(case.found)
@@ -153,16 +153,10 @@ def _only_one(place: str, patient: bool) -> Iterator[bool]:
 
 
 def gather_evidence(
-    actor: Actor,
-    task: Task,
-    ended: Run,
-    place: str,
-    spec: dict[str, Any],
-    handoff: Handoff,
-    given: object = None,
+    actor: Actor, task: Task, ended: Run, spec: dict[str, Any], handoff: Handoff, given: object = None
 ) -> Case:
     """Everything the verdict and the receipt rest on."""
-    folder = actor.store.folder(task.id)
+    folder, place = actor.store.folder(task.id), actor.store.run_folder(task.id, ended.id)
     summary = stream_summary(place, ended.driver)
     noticed = evidence.take_top_level(task, folder, place)
     returned = evidence.read_return(place, spec, given, summary, noticed)

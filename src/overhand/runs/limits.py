@@ -121,9 +121,8 @@ def _act(actor: Actor, one: Reached) -> bool:
         return True
     try:
         cause = f"{current.id}/limit@{one.key}"
-        checkpoints.create_checkpoint(
-            actor.store, owner, actor.by, run=current.id, reason=one.key, why="budget", cause=cause
-        )
+        new = checkpoints.NewCheckpoint(run=current.id, reason=one.key, why="budget", cause=cause)
+        checkpoints.create_checkpoint(actor.store, owner, actor.by, new)
     except OverhandError as error:
         with actor.store.lock(owner, actor.by) as locked:
             locked.append(Notice(text=f"No checkpoint could be made at {one.key}: {error.message}"[:1000]))

@@ -69,19 +69,14 @@ def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepare
     task, store = locked.task, actor.store
     place = store.run_folder(locked.task_id, run_id)
     os.makedirs(place)
-    problems = _problems_to_repair(store, task)
     native = session_to_resume(store, task, prepared.agent)
+    if native and task.runs[:-1]:
+        opening = prompt.opening_again(prepared.text)
+    else:
+        opening = prompt.opening(prepared.agent, prepared.text, task, place, prepared.allowance)
+    messages = [handover.whole_message(store, task.id, one) for one in task.messages if one.run == run_id]
     job = Job(
-        prompt=prompt.compose(
-            prepared.agent,
-            prepared.text,
-            task,
-            place,
-            problems,
-            prepared.allowance,
-            again=bool(native) and bool(task.runs[:-1]),
-            messages=[handover.whole_message(store, task.id, one) for one in task.messages if one.run == run_id],
-        ),
+        prompt=prompt.compose(opening, messages, task, place, _problems_to_repair(store, task)),
         workspace=locked.folder,
         handoff=f"{locked.folder}/HANDOFF.md",
         output=f"{place}/OUTPUT.md",

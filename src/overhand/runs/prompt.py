@@ -23,28 +23,26 @@ _LEVELS = {
 }
 
 
+def opening(agent: Agent, handoff: str, task: Task, place: str, allowance: Amount | None) -> list[str]:
+    """How the prompt of a new session begins: its role, its task and the rules."""
+    ground = _ground(agent, task, place, "## Plan" in handoff)
+    if allowance is not None:
+        ground += f"\n- Stay within this budget: {say_budget(allowance)}. At 95 % of it you are stopped."
+    return [agent.body, handoff.strip(), ground]
+
+
+def opening_again(handoff: str) -> list[str]:
+    """How the prompt begins in a session that continues: it has its role and its task already."""
+    _, found, previous = handoff.partition("## Previous Worker Context")
+    intro = "Go on with the task of this session: HANDOFF.md in its folder says what it is."
+    return [intro, f"{found}{previous}".strip()]
+
+
 def compose(
-    agent: Agent,
-    handoff: str,
-    task: Task,
-    place: str,
-    problems: list[dict[str, Any]],
-    allowance: Amount | None = None,
-    *,
-    again: bool = False,
-    messages: Sequence[str] = (),
+    opening: Sequence[str], messages: Sequence[str], task: Task, place: str, problems: list[dict[str, Any]]
 ) -> str:
-    """The prompt of one run; a session that continues (`again`) has its role and its task already."""
-    if again:
-        _, found, previous = handoff.partition("## Previous Worker Context")
-        intro = "Go on with the task of this session: HANDOFF.md in its folder says what it is."
-        parts = [intro, f"{found}{previous}".strip()]
-    else:
-        ground = _ground(agent, task, place, "## Plan" in handoff)
-        if allowance is not None:
-            ground += f"\n- Stay within this budget: {say_budget(allowance)}. At 95 % of it you are stopped."
-        parts = [agent.body, handoff.strip(), ground]
-    parts += [f"## A message from the person\n\n{text}" for text in messages]
+    """The prompt of one run."""
+    parts = [*opening, *(f"## A message from the person\n\n{text}" for text in messages)]
     parts.append(how_to_return(task, place))
     if problems:
         wrong = [f"- {problem['message']} {problem.get('fix') or ''}".rstrip() for problem in problems]

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 from overhand.documents import count_words
 from overhand.errors import BadInput, NotAllowed, NotFound, Refused, StaleRun
 from overhand.policy import find_caller
-from overhand.runs import checkpoint_json, checkpoint_owner, checkpoint_text, create_checkpoint, find_checkpoint
+from overhand.runs import (
+    NewCheckpoint,
+    checkpoint_json,
+    checkpoint_owner,
+    checkpoint_text,
+    create_checkpoint,
+    find_checkpoint,
+)
 from overhand.system import tag_commit
 from overhand.verbs.verb import Reply, Session, about_task
 
@@ -60,16 +67,14 @@ def _create(
             f"Run {caller.run} no longer holds task {task_id}; it cannot save a point of it.",
             "Nothing more is to be done here: end.",
         )
-    made = create_checkpoint(
-        session.store,
-        task_id,
-        caller.by(session.via),
+    new = NewCheckpoint(
         run=caller.run or (current.id if current else None),
         reason=reason,
         why="agent" if caller.run else "person",
         handoff=handoff,
         name=name,
     )
+    made = create_checkpoint(session.store, task_id, caller.by(session.via), new)
     text = checkpoint_text(session.store, task_id, made)
     tag = tag_commit(session.root, made, reason or made) if git_tag else None
     if git_tag and tag is None:

@@ -162,7 +162,8 @@ def run_again(
     ask_for_trust(session, caller)
     task = refresh_task(session, session.store.task(task_id))
     if task.is_plan:
-        return run_plan(session, caller, task, {"why": "run again"}, agent, "run", wait=wait)
+        accepted = next_plan_run(task, {"why": "run again"}, agent)
+        return queue_again(session, caller, task_id, accepted, "run", wait=wait)
     config = config_of_task(session.root, load_config(session.root), task.settings)
     chosen = find_agent(session.root, agent or _agent_of(session, task, config), config)
     require_trusted(session.root, chosen.trusted_with)
@@ -193,23 +194,12 @@ def queue_again(session: Session, caller: Caller, task_id: str, accepted: Accept
     return Reply({**about_task(verb, task, "title", "agent"), "next": follow})
 
 
-def run_plan(
-    session: Session,
-    caller: Caller,
-    task: Task,
-    how: dict[str, Any],
-    agent: str | None,
-    verb: str,
-    *,
-    wait: bool,
-    budget: str | None = None,
-) -> Reply:
-    """The next run of a plan: verified nodes stay, the rest continues."""
+def next_plan_run(task: Task, how: dict[str, Any], agent: str | None, budget: str | None = None) -> Accepted:
+    """The next run of a plan, to be queued: verified nodes stay, the rest continues."""
     if agent is not None:
         raise BadInput("A plan has no agent of its own.", "Name the agents of its nodes in its file.")
     require_seal(task)
-    accepted = Accepted(resume=how if task.runs else ABSENT, budget=ABSENT if budget is None else budget)
-    return queue_again(session, caller, task.id, accepted, verb, wait=wait)
+    return Accepted(resume=how if task.runs else ABSENT, budget=ABSENT if budget is None else budget)
 
 
 def _agent_of(session: Session, task: Task, config: Config) -> str:

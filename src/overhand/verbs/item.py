@@ -17,7 +17,7 @@ from overhand.items import (
     queue_item,
     wanted_stage,
 )
-from overhand.policy import Caller, load_config, require_person
+from overhand.policy import load_config, require_person
 from overhand.system import read_file
 from overhand.verbs import moves
 from overhand.verbs.moves import ItemSession
@@ -117,9 +117,9 @@ def _approve_one(
         task = hand_item_back(items.store, task, items.by)
     else:
         if place.stage == "claimed":  # it was claimed before it was approved: there is no task to continue
-            draft_of_item(items.store, items.config, place, items.by, stage=stage, how=how, caller=Caller())
+            draft_of_item(items.actor, place, stage=stage, how=how)
             place = moves.give_up(items, place)
-        task = approve_item(items.store, items.config, place, items.by, stage=stage, how=how, shown=shown)
+        task = approve_item(items.actor, place, stage=stage, how=how, shown=shown)
     tag = task.tag
     path = os.path.relpath(f"{items.root}/{tag.path if tag else ''}", os.getcwd())
     name = f"{path}#{task.kind}"

@@ -37,7 +37,7 @@ from overhand.items import (
     tag_removal,
     unrecorded_tags,
 )
-from overhand.policy import find_caller, load_config, require_person, trusted_config, user_name
+from overhand.policy import Actor, find_caller, load_config, require_person, trusted_config, user_name
 from overhand.record import Judged, Overview, StageSet
 from overhand.system import edit_file, read_file
 from overhand.verbs.verb import Reply, Session
@@ -60,6 +60,7 @@ class ItemSession:
         self.caller: Caller = find_caller(session.store)
         self.by = self.caller.by(session.via)
         self.config: Config = trusted_config(session.root)
+        self.actor = Actor(session.store, self.config, self.by)
         self.waiting = unrecorded_tags(session.store)
         self.past = PastItems(session.store)
         self._states: dict[str, Task | None] = {}

@@ -38,7 +38,7 @@ from overhand.runs import (
 )
 from overhand.system import read_file, take_life_lock, write_file
 from overhand.verbs.ask import give_answer
-from overhand.verbs.control import queue_again, require_runnable, run_plan
+from overhand.verbs.control import next_plan_run, queue_again, require_runnable
 from overhand.verbs.show import describe_task
 from overhand.verbs.tasks import refresh_task
 from overhand.verbs.verb import Reply, Session
@@ -77,7 +77,7 @@ def resume_task(
         text = checked_budget(budget)
         require_budget_left(session.store, task.but(budget=text or task.budget))
         how = resume_from(session, caller, task, None, from_)
-        return run_plan(session, caller, task, how, agent, "resume", wait=wait, budget=text)
+        return queue_again(session, caller, task_id, next_plan_run(task, how, agent, text), "resume", wait=wait)
     config = config_of_task(session.root, load_config(session.root), task.settings)
     if agent is None and task.runs[-1].attached and task.agent not in agent_files(session.root):
         raise Refused(

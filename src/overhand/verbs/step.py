@@ -177,7 +177,7 @@ def _require_phase_holder(task: Task, caller: Caller) -> None:
 def _carry_out(session: Session, caller: Caller, task: Task, moved: PhaseMove) -> str | None:
     """CHECKPOINT saves; ESCALATED saves, calls for a person, and ends the run."""
     from overhand.record import ControlHandled, Notice
-    from overhand.runs import ESCALATED, create_checkpoint
+    from overhand.runs import ESCALATED, NewCheckpoint, create_checkpoint
     from overhand.supervisor import hand_to_supervisor
 
     if moved.to not in ("CHECKPOINT", ESCALATED):
@@ -186,7 +186,7 @@ def _carry_out(session: Session, caller: Caller, task: Task, moved: PhaseMove) -
     run_id = current.id if current else None
     by = caller.by(session.via)
     reason = moved.why or (moved.warnings[0] if moved.warnings else f"phase {moved.to}")
-    saved = create_checkpoint(session.store, task.id, by, run=run_id, reason=reason, why="phase")
+    saved = create_checkpoint(session.store, task.id, by, NewCheckpoint(run=run_id, reason=reason, why="phase"))
     if moved.to == ESCALATED and run_id is not None:
         with session.store.lock(task.id, by) as locked:
             locked.append(
