@@ -29,8 +29,8 @@ def rows(*, quick: bool) -> list[Row]:
 
     what = "no-op delegation, in-process function agent, sequential, vs LangGraph + SqliteSaver"
     return [
-        _row(what, measure.steady(one), 0.5, 0.2),
-        _row(f"the same, fan-out of {_FAN}, per node", measure.steady(many), 1.0, 0.5),
+        _row(what, measure.steady(one), 0.6, 0.3),
+        _row(f"the same, fan-out of {_FAN}, per node", measure.steady(many), 1.0, 0.6),
     ]
 
 

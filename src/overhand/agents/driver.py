@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -257,7 +258,13 @@ def lookup(name: str) -> Driver | None:
     place = f"{drivers.__name__}.{name}"
     if place not in sys.modules and name not in driver_names():
         return None
-    module: Any = import_module(place)  # also where it is known: another thread may have imported only half of it
+    return _described(place)
+
+
+@cache
+def _described(place: str) -> Driver | None:
+    """What a module says of itself, once it is imported whole: another thread may have imported half of it."""
+    module: Any = import_module(place)
     found: Driver | None = getattr(module, "DRIVER", None)
     return found
 

@@ -13,6 +13,7 @@ import time
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, Call, as_return, encode_return, failure_return, read_inputs, unanswered_error
@@ -42,11 +43,12 @@ from overhand.runs import (
     in_process_meter,
     inputs_file_of,
     judge_run,
-    lay_out_run,
+    open_run_folder,
     read_task_handoff,
     reject_task,
     reserve_budget,
     run_created,
+    run_prompt,
     settle_budget,
     take_baseline,
     tree_snapshot,
@@ -169,9 +171,8 @@ class FunctionRun:
     run_id: str
     place: str
     life: int
-    prompt: str
+    prepared: Prepared
     spec: dict[str, Any]
-    handoff: Handoff
     quick: bool  # nothing slow stands between the return and the verdict
 
 
@@ -217,7 +218,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
     if task.resume is not None:
         cause = task.resume.get("cause", ABSENT)
         accepted = Accepted(agent=function.agent.name, resume=task.resume, cause=cause)
-    with pool.paperwork, actor.store.lock(task_id, actor.by) as locked:
+    with pool.paperwork, actor.store.lock(task_id, actor.by, known=task) as locked:
         now = locked.task  # another process may have started or stopped it since it was accepted
         if now.queued or now.stop or now.current_run is not None:
             return None
@@ -227,27 +228,27 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
             archive_last_run(locked, locked.task.runs)
         run_id = new_run_id()
         place = actor.store.run_folder(task_id, run_id)
-        job, spec = lay_out_run(actor, locked, run_id, prepared)
+        spec = open_run_folder(actor, locked, run_id, prepared)
         life = take_life_lock(f"{place}/life")  # no other process knows the folder yet
         # a function waits for room in its own process: only now may others see it as accepted
         made = run_created(run_id, function.agent.name, "function", task.timeout).replace(attached=True)
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
         quick = not task.checks and prepared.tree is None and not handoff.plan
         quick = quick and not promises_files(handoff)
-        return FunctionRun(locked.task, run_id, place, life, job.prompt, spec, handoff, quick)
+        return FunctionRun(locked.task, run_id, place, life, prepared, spec, quick)
 
 
 def _call(run: FunctionRun, batch: Batch, run_deadline: RunDeadline) -> Call:
     given = batch.inputs.pop(run.task.id, None)
     return Call(
         title=run.task.title,
-        prompt=run.prompt,
-        handoff=run.handoff,
+        handoff=run.prepared.handoff,
         task_id=run.task.id,
         run_id=run.run_id,
         place=run.place,
         root=batch.session.root,
         inputs=json.loads(given) if given else read_inputs(inputs_file_of(batch.actor.store, run.task)),
+        _prompt=partial(run_prompt, batch.actor.store, run.task, run.run_id, run.prepared),
         _ask=run_deadline.ask,
         _count=in_process_meter(run_deadline.actor, run.task.id),
     )
@@ -292,7 +293,7 @@ def _end(batch: Batch, run: FunctionRun, value: Mapping[str, Any] | None, cause:
         raw, cause, quick = encode_return(failure_return(error)), "error", False
     if has_unread_files(actor.store, run.task):
         take_in_files(actor.store, actor.store.task(run.task.id), actor.by, final=True)
-    with pool.paperwork if quick else nullcontext(), actor.store.lock(run.task.id, actor.by) as locked:
+    with pool.paperwork if quick else nullcontext(), actor.store.lock(run.task.id, actor.by, known=run.task) as locked:
         current = locked.task.run(run.run_id)
         if current is None or current.has_ended:
             late = encode_return(value) if value is not None and plain else raw
@@ -325,7 +326,7 @@ def _judge_at_once(
     if (usage := final_usage(run.place, current)) is not None:
         locked.append(usage_event(run.run_id, usage))
     over = current.replace(state="ended", cause=ended.cause, exit=ended.exit)
-    case = gather_evidence(batch.actor, locked.task, over, run.spec, run.handoff, given)
+    case = gather_evidence(batch.actor, locked.task, over, run.spec, run.prepared.handoff, given)
     if locked.task.stop:
         case = case.cancelled()
     result, judged = write_result(case, judge_run(case.found))

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from overhand.policy import inside_run
@@ -20,16 +21,24 @@ if TYPE_CHECKING:
     Job = Callable[[Future[None]], None]
 
 _MOST_THREADS = 1000
+_MOMENT = 0.005  # seconds: as long as a thread keeps the interpreter while others want it
 
 
 class Pool:
-    """Runs functions; async ones share one event loop."""
+    """Runs functions; async ones share one event loop.
+
+    A thread calls one function after the other, and others join it only while it makes no progress: of functions that
+    take no time, a thread each would only compete for the interpreter.
+    """
 
     def __init__(self, max_parallel: int) -> None:
         self._most = max_parallel or _MOST_THREADS
         self._lock = threading.Lock()
         self._queue: deque[tuple[Job, Future[None]]] = deque()
         self._active = 0  # functions at work, without those that wait for a task or an answer
+        self._coming = 0  # threads that were started and have not taken a function yet
+        self._taken = 0  # functions, in all
+        self._is_watched = False  # whether the queue is looked at again
         self._open: set[Future[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -45,29 +54,66 @@ class Pool:
             future.add_done_callback(self._open.discard)
         with self._lock:
             self._queue.extend(more)
-            self._fill()
+            self._add_thread()
         return [future for _, future in more]
 
-    def _fill(self) -> None:
-        """Under the lock: call what waits, as far as there is room."""
-        while self._queue and self._active < self._most:
+    def _add_thread(self, count: int = 1) -> None:
+        """Under the lock: start so many threads, as far as there is work and room; what is left waits a moment."""
+        while count and self._waiting:
             self._threads = self._threads or ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="overhand")
-            self._active += 1
-            self._threads.submit(self._call, *self._queue.popleft())
+            self._threads.submit(self._work)
+            self._coming += 1
+            count -= 1
+        if self._waiting and not self._is_watched:
+            self._is_watched = True
+            self.watchdog.watch(_MOMENT, partial(self._look_again, self._taken, 1))
 
-    def _call(self, do: Job, future: Future[None]) -> None:
-        try:
-            do(future)
-            settle(future)
-        except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
-            settle(future, error)
-        self.make_room()
+    @property
+    def _waiting(self) -> bool:
+        """Whether a function waits that there is room for, and no thread is on its way to it."""
+        return len(self._queue) > self._coming and self._active + self._coming < self._most
+
+    def _look_again(self, taken: int, count: int) -> None:
+        """A queue that has not moved gets more threads, each time twice as many."""
+        with self._lock:
+            is_stuck = taken == self._taken
+            try:
+                self._add_thread(count if is_stuck else 0)
+            except RuntimeError:
+                return  # the interpreter ends: threads that are at work take what is left
+            self._is_watched = self._waiting
+            if self._is_watched:
+                self.watchdog.watch(_MOMENT, partial(self._look_again, self._taken, 2 * count if is_stuck else 1))
+
+    def _work(self) -> None:
+        """Call what waits, one after the other."""
+        with self._lock:
+            self._coming -= 1
+            job = self._take()
+        while job is not None:
+            do, future = job
+            try:
+                do(future)
+                settle(future)
+            except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
+                settle(future, error)
+            with self._lock:
+                self._active -= 1
+                job = self._take()
+
+    def _take(self) -> tuple[Job, Future[None]] | None:
+        """Under the lock: the function to call next."""
+        if not self._queue or self._active >= self._most:
+            return None
+        self._active += 1
+        self._taken += 1
+        return self._queue.popleft()
 
     def make_room(self) -> None:
-        """A function that waits, or has ended, leaves its place to another one."""
+        """A function that waits leaves its place to another one."""
         with self._lock:
             self._active -= 1
-            self._fill()
+            self._add_thread()
 
     def come_back(self) -> None:
         """It continues at once, even if that exceeds the cap."""

@@ -67,15 +67,15 @@ def _one_by_one(lines: list[str]) -> Iterator[Line]:
                 yield event
 
 
-def create(folder: str, data: bytes, *, sync: bool) -> None:
-    """Write the log of a new task, which no other process knows yet."""
+def create(folder: str, data: bytes, *, sync: bool) -> tuple[int, int]:
+    """Write the log of a new task, which no other process knows yet; returns its inode and its size."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         fd = os.open(f"{folder}/{LOG_FILE}", flags, 0o644)
     except OSError as error:
         raise storage_failed(error, "Cannot write the log of this task") from error
     try:
-        append_lines(fd, data, 0, sync=sync)
+        return os.fstat(fd).st_ino, append_lines(fd, data, 0, sync=sync)
     finally:
         os.close(fd)
 

@@ -67,6 +67,7 @@ class Store:
         self.workspaces = f"{root}/{WORKSPACES}"
         self.own = f"{self.workspaces}/{SUPERVISOR}"
         self._ensured = False
+        self._numbered: tuple[str, dict[str, int]] = "", {}  # a second, and the last number by agent in it
         self._parents: dict[str, str] = {}  # by task, the run that delegated it
         # What others found out, kept for as long as this store lives:
         self.calling_runs: dict[int, list[tuple[str, str]]] = {}  # by pid, the task and run that it may be part of
@@ -242,8 +243,7 @@ class Store:
         alone = sync and len(new) == 1  # then a log that can't be synced is taken back
         task_ids: list[str] = []
         try:
-            tried: dict[str, int] = {}
-            task_ids.extend(self._new_folder(one.agent, tried) for one in new)
+            task_ids.extend(self._new_folder(one.agent) for one in new)
             numbers = self._take_handles(task_ids)
             made = [
                 self._new_task(task_id, number, one, by, start=start, sync=alone)
@@ -273,20 +273,23 @@ class Store:
         lines = [event.line for event in (Created(**created), Accepted())[: 1 + start]]
         stamp = log.stamp(by)
         task = fold(task_id, [{**line, **stamp} for line in lines])
-        log.create(folder, log.log_lines(lines, stamp), sync=sync)
+        task.log_mark = log.create(folder, log.log_lines(lines, stamp), sync=sync)
         return task
 
-    def _new_folder(self, agent: str, tried: dict[str, int]) -> str:
-        """Make the folder of a new task; `tried` has, by name, the numbers that this batch needn't try again."""
+    def _new_folder(self, agent: str) -> str:
+        """Make the folder of a new task; within a second, folders of one name are numbered."""
         if not self._ensured:
             self.ensure()
-        first = f"{agent}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-        number = tried.get(first, 0) + 1
+        second = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        if self._numbered[0] != second:
+            self._numbered = second, {}
+        first, numbers = f"{agent}-{second}", self._numbered[1]
+        number = numbers.get(agent, 0) + 1
         while True:
             task_id = first if number == 1 else f"{first}-{number}"
             try:
                 os.mkdir(f"{self.workspaces}/{task_id}")
-                tried[first] = number
+                numbers[agent] = number
                 return task_id
             except FileExistsError:
                 number += 1
@@ -309,9 +312,12 @@ class Store:
         elif task_ids:
             log.sync_all(self.workspaces)
 
-    def lock(self, task_id: str, by: By, patience: float = LOCK_PATIENCE) -> LockedTask:
-        """Hold a task's lock: the task inside is the truth until it is released."""
-        return LockedTask(self, task_id, by, patience)
+    def lock(self, task_id: str, by: By, patience: float = LOCK_PATIENCE, *, known: Task | None = None) -> LockedTask:
+        """Hold a task's lock: the task inside is the truth until it is released.
+
+        That is `known` itself, unless its log has grown since.
+        """
+        return LockedTask(self, task_id, by, patience, known)
 
     def subscribe(self, task_ids: Iterable[str]) -> Bell:
         """A bell that rings when something is appended to one of these tasks' logs."""
@@ -333,8 +339,8 @@ class Store:
 class LockedTask:
     """A task under its lock: what its log says, and the only way to add to it."""
 
-    def __init__(self, store: Store, task_id: str, by: By, patience: float) -> None:
-        self.store, self.task_id, self.by = store, task_id, by
+    def __init__(self, store: Store, task_id: str, by: By, patience: float, known: Task | None) -> None:
+        self.store, self.task_id, self.by, self._known = store, task_id, by, known
         self.folder = store.folder(task_id)
         self._lock = Lock(f"{self.folder}/{log.LOG_FILE}", f"Task {task_id}", patience, signed=False)
         self._size = 0  # of the log, which no other process extends while it is locked
@@ -349,8 +355,11 @@ class LockedTask:
                 raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
             raise
         try:
-            self._size = self._lock.size
-            self.task = fold(self.task_id, log.parse_log(os.pread(self._lock.fd, self._size, 0)))
+            self._size, mark = self._lock.size, (self._lock.inode, self._lock.size)
+            if self._known is not None and self._known.log_mark == mark:  # complete lines never change
+                self.task = self._known
+            else:
+                self.task = fold(self.task_id, log.parse_log(os.pread(self._lock.fd, self._size, 0)))
         except BaseException:
             self._lock.__exit__()
             raise
@@ -364,11 +373,12 @@ class LockedTask:
         self._wrote = True
         for event in events:
             add(self.task, event.replace(**stamp))
+        self.task.log_mark = self._lock.inode, self._size
 
     def __exit__(self, *_: object) -> None:
         self._lock.__exit__()
         if self._wrote:
-            self.store.wake_waiters(self.task_id)
+            ring_bells(f"{self.folder}/{_WAITERS}")
 
 
 def open_tasks(tasks: Iterable[Task]) -> list[Task]:

@@ -215,6 +215,8 @@ class ShownTag(Record):
 class Task:
     """What a task's log says."""
 
+    __slots__ = ("__dict__", "log_mark")
+    log_mark: tuple[int, int] | None  # no part of `vars`: inode and size of the log that says all this, if known
     id: str
     handle: int | None = None
     title: str = ""
@@ -272,7 +274,7 @@ class Task:
 
     def __init__(self, id: str) -> None:
         """A folder about which nothing is recorded yet."""
-        self.id = id
+        self.id, self.log_mark = id, None
         self.path = ["user"]
         self.settings, self.causes, self.reserved, self.settled = {}, {}, {}, {}
         self.checks, self.runs, self.notices, self.questions, self.messages = [], [], [], [], []
@@ -281,7 +283,7 @@ class Task:
     def but(self, **fields: object) -> Task:
         """The same task with other values in these fields; everything else is shared."""
         copy = Task.__new__(Task)
-        copy.__dict__ = {**self.__dict__, **fields}
+        copy.__dict__, copy.log_mark = {**self.__dict__, **fields}, None
         return copy
 
     @property

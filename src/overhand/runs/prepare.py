@@ -13,7 +13,7 @@ from overhand.documents import decode_text, parse_handoff, promises_files
 from overhand.errors import NotFound
 from overhand.policy import require_seal, require_trusted
 from overhand.runs import checks, handover, prompt, worktree
-from overhand.system import boot_id, dump_line, read_file, write_file, write_new
+from overhand.system import boot_id, dump_line, is_there, read_file, write_file, write_new
 from overhand.words import LEVELS, duration
 
 if TYPE_CHECKING:
@@ -64,71 +64,99 @@ def take_baseline(store: Store, task: Task, handoff: Handoff) -> None:
         write_file(path, json.dumps(worktree.baseline(store.root, handoff.deliverables)))
 
 
-def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
-    """The run's folder: prompt, context, and the spec with everything as it was when the run began."""
-    task, store = locked.task, actor.store
+def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -> Job:
+    """The folder of a run that is a process of its own: also prompt and context, which it reads there."""
+    task, store, agent = locked.task, actor.store, prepared.agent
     place = store.run_folder(locked.task_id, run_id)
-    os.makedirs(place)
-    native = session_to_resume(store, task, prepared.agent)
-    if native and task.runs[:-1]:
-        opening = prompt.opening_again(prepared.text)
-    else:
-        opening = prompt.opening(prepared.agent, prepared.text, task, place, prepared.allowance)
-    messages = [handover.whole_message(store, task.id, one) for one in task.messages if one.run == run_id]
+    session = session_to_resume(store, task, agent)
+    open_run_folder(actor, locked, run_id, prepared, session)
     job = Job(
-        prompt=prompt.compose(opening, messages, task, place, _problems_to_repair(store, task)),
+        prompt=run_prompt(store, task, run_id, prepared, session),
         workspace=locked.folder,
         handoff=f"{locked.folder}/HANDOFF.md",
         output=f"{place}/OUTPUT.md",
         project=store.root,
         place=place,
         run=run_id,
-        level=min(task.level, prepared.agent.level, key=list(LEVELS).index),  # another agent may have taken over
-        model=task.model or str(prepared.agent.options.get("model", "")),
-        session=native,
-        mcp=mcp_server_command(prepared.agent),
-        allow=tuple(map(str, prepared.agent.options.get("allow", ()))),
-        deny=tuple(map(str, prepared.agent.options.get("deny", ()))),
+        level=_level(task, agent),
+        model=task.model or str(agent.options.get("model", "")),
+        session=session,
+        mcp=mcp_server_command(agent),
+        allow=_patterns(agent, "allow"),
+        deny=_patterns(agent, "deny"),
         inputs=prompt.inputs_file_of(store, task),
     )
     write_new(f"{place}/prompt.md", job.prompt)
     write_new(f"{place}/context.json", dump_line(prompt.context(task, run_id)))
+    return job
+
+
+def run_prompt(store: Store, task: Task, run_id: str, prepared: Prepared, session: str = "") -> str:
+    """The prompt of this run, which may continue a session of the agent's program."""
+    place = store.run_folder(task.id, run_id)
+    if session and task.runs[:-1]:
+        opening = prompt.opening_again(prepared.text)
+    else:
+        opening = prompt.opening(prepared.agent, prepared.text, task, place, prepared.allowance)
+    messages = [handover.whole_message(store, task.id, one) for one in task.messages if one.run == run_id]
+    return prompt.compose(opening, messages, task, place, _problems_to_repair(store, task))
+
+
+def open_run_folder(
+    actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared, session: str = ""
+) -> dict[str, Any]:
+    """Make the run's folder, with what its verdict is compared with; returns the spec."""
+    task = locked.task
+    place = actor.store.run_folder(locked.task_id, run_id)
+    if not is_there(runs := os.path.dirname(place)):
+        os.mkdir(runs)
+    os.mkdir(place)
     if prepared.tree is not None:
         own = [task.tag.path] if task.tag else []
-        write_new(f"{place}/tree.json", dump_line(worktree.with_own(store.root, prepared.tree, own)))
+        write_new(f"{place}/tree.json", dump_line(worktree.with_own(actor.store.root, prepared.tree, own)))
     if task.contract and task.contract.endswith(".json"):
         write_new(f"{place}/contract.json", read_file(f"{locked.folder}/contract.json") or b"{}")
-    spec = _spec(actor, locked, run_id, prepared, job)
+    spec = _spec(actor, task, run_id, prepared, session)
     write_new(f"{place}/spec.json", dump_line(spec))
-    return job, spec
+    return spec
 
 
-def _spec(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared, job: Job) -> dict[str, Any]:
+def _spec(actor: Actor, task: Task, run_id: str, prepared: Prepared, session: str) -> dict[str, Any]:
     """Everything that a later verdict, adopter or meter must know, as it was when the run began."""
-    task, limits = locked.task, actor.config_of(locked.task)
+    agent, limits = prepared.agent, actor.config_of(task)
+    patterns = {key: list(given) for key in ("allow", "deny") if (given := _patterns(agent, key))}
     return {
-        "task": locked.task_id,
+        "task": task.id,
         "run": run_id,
         "agent": {
-            "name": prepared.agent.name,
-            "driver": prepared.agent.driver,
-            "source": prepared.agent.source,
-            "sha256": prepared.agent.digest,
-            "gives": list(prepared.agent.gives),
-            "reruns": prepared.agent.reruns,
-            "compacts": prepared.agent.compacts,
+            "name": agent.name,
+            "driver": agent.driver,
+            "source": agent.source,
+            "sha256": agent.digest,
+            "gives": list(agent.gives),
+            "reruns": agent.reruns,
+            "compacts": agent.compacts,
         },
         "contract": task.contract,
         "tree": prepared.tree is not None,
-        "level": job.level,
-        **{key: list(given) for key, given in (("allow", job.allow), ("deny", job.deny)) if given},
+        "level": _level(task, agent),
+        **patterns,
         "deadline": {"boot": boot_id(), "mono": round(time.monotonic() + task.timeout, 3)},
         "grace": limits.stop_grace,
         "max_output": limits.max_output,
-        "max_block": duration(prepared.agent.options.get("max_block", limits.max_block)),
+        "max_block": duration(agent.options.get("max_block", limits.max_block)),
         "handoff": prepared.text,
-        **({"session": job.session} if job.session else {}),
+        **({"session": session} if session else {}),
     }
+
+
+def _level(task: Task, agent: Agent) -> str:
+    """What the run may do: another agent, that may do less, may have taken over."""
+    return min(task.level, agent.level, key=list(LEVELS).index)
+
+
+def _patterns(agent: Agent, key: str) -> tuple[str, ...]:
+    return tuple(map(str, agent.options.get(key, ())))
 
 
 def _problems_to_repair(store: Store, task: Task) -> list[dict[str, Any]]:

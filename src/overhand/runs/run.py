@@ -108,7 +108,7 @@ def start_run(actor: Actor, task_id: str) -> bool:
         place = actor.store.run_folder(task_id, run_id)
         try:
             os.makedirs(f"{locked.folder}/ipc", exist_ok=True)
-            job, _ = prepare.lay_out_run(actor, locked, run_id, prepared)
+            job = prepare.lay_out_run(actor, locked, run_id, prepared)
             launch = builder.launch(prepared.agent, job)
             for _, name, text in launch.files:
                 write_new(f"{place}/{name}", text)

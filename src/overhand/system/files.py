@@ -157,7 +157,7 @@ class Lock:
 
     def __init__(self, path: str, what: str, patience: float = LOCK_PATIENCE, *, signed: bool = True) -> None:
         self.path, self.what, self.patience, self.signed = path, what, patience, signed
-        self.fd, self.size = -1, 0  # the size at the time of locking
+        self.fd, self.inode, self.size = -1, 0, 0  # the size at the time of locking
 
     def __enter__(self) -> Lock:
         deadline = time.monotonic() + self.patience
@@ -183,7 +183,7 @@ class Lock:
             if here.st_ino == there.st_ino and here.st_dev == there.st_dev:
                 if self.signed:
                     self._sign(fd)
-                self.fd, self.size = fd, here.st_size
+                self.fd, self.inode, self.size = fd, here.st_ino, here.st_size
                 return True
         except (BlockingIOError, FileNotFoundError):
             pass  # held, or the folder was removed in between: try again

@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,13 +108,13 @@ class Call:
     """What a function agent is given."""
 
     title: str
-    prompt: str
     handoff: Handoff
     task_id: str
     run_id: str
     place: str  # the run's folder
     root: str  # the project's
     inputs: Mapping[str, Any] = field(default_factory=dict)  # of a plan's node, with the types that they had
+    _prompt: Callable[[], str] = field(default=str, repr=False)  # most functions don't read it
     _ask: Callable[[Call, Inquiry], str] = field(default=by_command, repr=False)
     _count: Callable[[], None] | None = field(default=None, repr=False)
 
@@ -172,6 +173,11 @@ class Call:
         finally:
             given_up.set()
             waiter.shutdown(wait=False)
+
+    @property
+    def prompt(self) -> str:
+        """What an agent that reads text would be given."""
+        return self._prompt()
 
     @property
     def workspace(self) -> Path:
@@ -271,13 +277,13 @@ def call_from_environment() -> Call:
     parsed = parse_handoff(Path(env["OVERHAND_HANDOFF"]).read_text(encoding="utf-8", errors="replace"))
     return Call(
         title=parsed.title,
-        prompt=(place / "prompt.md").read_text(encoding="utf-8", errors="replace"),
         handoff=parsed,
         task_id=env["OVERHAND_TASK"],
         run_id=env["OVERHAND_RUN"],
         place=str(place),
         root=env["OVERHAND_PROJECT"],
         inputs=read_inputs(env.get("OVERHAND_INPUTS", "")),
+        _prompt=partial((place / "prompt.md").read_text, encoding="utf-8", errors="replace"),
     )
 
 
