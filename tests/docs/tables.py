@@ -137,7 +137,9 @@ def requirement_words() -> str:
 
 def call_fields() -> str:
     fields = {name: kind for name, kind in Call.__annotations__.items() if not name.startswith("_")}
-    fields |= {name: "Path" for name, value in vars(Call).items() if isinstance(value, property)}
+    fields |= {
+        name: value.fget.__annotations__["return"] for name, value in vars(Call).items() if isinstance(value, property)
+    }
     rows = [(f"`call.{name}`", f"`{kind}`") for name, kind in fields.items()]
     for name in ("ask", "ask_async"):
         given = inspect.signature(getattr(Call, name), eval_str=False)
