@@ -95,7 +95,8 @@ class Batch:
         self._fresh: list[str] = []  # accepted, not yet synced
         self.kept: Future[None] = Future()  # done when that is synced, or the sync failed
         self._open = 0  # started and not judged
-        self.unsynced: set[str] = set()  # judged, not yet synced
+        self._unsynced: set[str] = set()  # judged, not yet synced
+        self._syncing = threading.Lock()  # held while results are synced
         self._changed = threading.Condition()
 
     def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[Task, Brief]]:
@@ -149,18 +150,32 @@ class Batch:
             if self._open == 0:
                 self._changed.notify_all()
 
-    def sync(self) -> None:
-        """Sync every result that is not on disk yet."""
+    def add_judged(self, task_id: str) -> None:
+        """Note a result that is not on disk yet."""
         with self._changed:
-            judged, self.unsynced = self.unsynced, set()
-            self.session.store.sync(judged)
+            self._unsynced.add(task_id)
+
+    def sync(self) -> None:
+        """Sync every result that is not on disk yet; functions go on meanwhile."""
+        with self._syncing:
+            with self._changed:
+                judged, self._unsynced = self._unsynced, set()
+            try:
+                self.session.store.sync(judged)
+            except BaseException:
+                with self._changed:
+                    self._unsynced |= judged
+                raise
 
     def before_report(self, task_id: str) -> None:
         """Sync a result before it is reported; those that come within a moment are synced together."""
-        with self._changed:  # during another sync this waits: the result may be part of it
-            if task_id in self.unsynced:
+        with self._changed:
+            if task_id in self._unsynced:
                 self._changed.wait_for(lambda: self._open == 0, _MOMENT)
-                self.sync()
+        with self._syncing:  # the result may be part of another sync, which must have ended
+            is_synced = task_id not in self._unsynced
+        if not is_synced:
+            self.sync()
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +331,7 @@ def _end(batch: Batch, run: FunctionRun, value: Mapping[str, Any] | None, cause:
     else:
         finish_run(actor, run.task.id, patient=True)
     if batch.shared:
-        batch.unsynced.add(run.task.id)
+        batch.add_judged(run.task.id)
 
 
 def _judge_at_once(

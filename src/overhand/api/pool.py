@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Job = Callable[[Future[None]], None]
 
 _MOST_THREADS = 1000
-_MOMENT = 0.005  # seconds: as long as a thread keeps the interpreter while others want it
+_MOMENT = 0.01  # seconds: longer than the interpreter or the disk keeps a thread waiting, as a rule
 
 
 class Pool:

@@ -273,7 +273,7 @@ def lint_handoff(text: str, *, exists: Callable[[str], bool] | None = None, stri
         fix = "Add `## Return Requirements`: what the caller must know."
         message = "The handoff does not say what to report."
         problems.append(warning("no-return-requirement", message, at.get("return_requirements"), fix))
-    if exists:
+    if exists and handoff.key_files:
         problems += _lint_key_files(sheet, handoff, exists)
     for step in handoff.plan:
         if not step.text:
@@ -282,7 +282,9 @@ def lint_handoff(text: str, *, exists: Callable[[str], bool] | None = None, stri
 
 
 def _lint_task(handoff: Handoff, line: int) -> list[Problem]:
-    task = "\n".join(handoff.task[one.start : one.end] for one in markdown_lines(handoff.task) if one.kind != "comment")
+    task = handoff.task
+    if "\n" in task or "<!--" in task:
+        task = "\n".join(task[one.start : one.end] for one in markdown_lines(task) if one.kind != "comment")
     if not task.strip():
         fix = "Say under `## Task` what is to be done."
         return [Problem("empty-task", "The task is empty.", line=line, fix=fix)]

@@ -212,6 +212,8 @@ def _status(fields: dict[str, str], sheet: Sheet, contract: str | None, text: st
 
 def read_status(raw: str, line: int | None = None) -> tuple[str | None, list[Problem]]:
     """The status that `raw` means, in the spelling of the specification, and what was odd about it."""
+    if raw in STATUSES:
+        return raw, []
     first, *others = raw.split("|")
     word = _word(first)
     problems: list[Problem] = []

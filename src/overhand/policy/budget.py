@@ -29,6 +29,9 @@ _MONEY = ("dollars", "dollar", "usd", "us$", "$")
 _SMALL = 1e-9  # money is added up as floats
 
 
+NOTHING = Amount()
+
+
 def make_amount(tokens: int = 0, usd: float = 0.0) -> Amount:
     return Amount(tokens=tokens, usd=usd)
 
@@ -114,6 +117,8 @@ def say_usd(usd: float) -> str:
 
 
 def add_amounts(*amounts: Amount) -> Amount:
+    if not amounts:
+        return NOTHING
     return make_amount(sum(a.tokens for a in amounts), sum((a.usd for a in amounts), 0.0))
 
 
@@ -157,18 +162,18 @@ def child_share(cap: Amount, committed: Amount, asked: Amount, part: float = SHA
 def own_cap(task: Task) -> Amount:
     """The task's own cap; a value that can't be parsed, from an older version, is none."""
     try:
-        return parse_budget(task.budget) if task.budget else make_amount()
+        return parse_budget(task.budget) if task.budget else NOTHING
     except ValueError:
-        return make_amount()
+        return NOTHING
 
 
 def amount_used(usage: Usage | None) -> Amount:
-    return usage.amount if usage else make_amount()
+    return usage.amount if usage else NOTHING
 
 
 def own_spending(task: Task) -> Amount:
     """What the task's own runs have used, as it is recorded."""
-    return add_amounts(*(amount_used(run.usage) for run in task.runs))
+    return add_amounts(*(run.usage.amount for run in task.runs if run.usage))
 
 
 def total_used(tasks: Iterable[Task]) -> Amount:

@@ -93,7 +93,8 @@ class Amount(Record, frozen=True):
 
     def rounded(self) -> Amount:
         """Without the dust that adding floats leaves."""
-        return Amount(tokens=self.tokens, usd=round(self.usd, 6))
+        usd = round(self.usd, 6)
+        return self if usd == self.usd else Amount(tokens=self.tokens, usd=usd)
 
 
 class Usage(Record, frozen=True):
@@ -378,7 +379,10 @@ class Task:
         return self.priority, rank, self.queued_at or "", self.item.path if self.item else "", self.handle or 0
 
     def run(self, run_id: object) -> Run | None:
-        return next((run for run in reversed(self.runs) if run.id == run_id), None)
+        for run in reversed(self.runs):
+            if run.id == run_id:
+                return run
+        return None
 
     def question(self, seq: object) -> Question | None:
         return next((question for question in self.questions if question.seq == seq), None)

@@ -81,6 +81,8 @@ def _examined(found: Returned, spec: dict[str, Any], place: str, problems: Seque
     value, data_problems = _with_data(found.value, place)
     facts, broken, unverified = _promised(spec, value, place)
     more = [*data_problems, *_contract(spec, found, value, place), *broken, *_required_sections(spec, found)]
+    if value is found.value and not (problems or more or facts or unverified):
+        return found
     every = (*problems, *found.problems, *more)
     return replace(found, value=value, problems=every, facts=facts, unverified=unverified)
 

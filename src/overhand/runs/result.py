@@ -13,7 +13,7 @@ from overhand.errors import OverhandError
 from overhand.policy import usage_of_task
 from overhand.record import Judged
 from overhand.runs import handover, worktree
-from overhand.system import Lock, dump_line, epoch_of, put_file, read_file, second_name, write_file
+from overhand.system import Lock, dump_line, epoch_of, put_file, put_new, read_file, second_name, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
         put_file(f"{folder}/CONTEXT.md", handover.leave(actor.store, task, ended, verdict))
         result["context"] = actor.store.relative(f"{folder}/CONTEXT.md")
     encoded = (dump_line(result) + "\n").encode("utf-8", "replace")
-    put_file(f"{folder}/result.json", encoded)
+    put_new(f"{folder}/result.json", encoded)
     if not ended.attached:  # a function's report is made on request
         written = run_report(actor.store, task, ended, result)
         put_file(f"{case.place}/report.json", dump_line(written) + "\n")

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from overhand.system.detached import wait_for_exit
     from overhand.system.edits import Patch, edit_file, is_being_written, merge_patches
     from overhand.system.files import LOCK_PATIENCE, MAX_DOCUMENT, MAX_PLAN, Lock, busy_error, is_held, is_stopped
-    from overhand.system.files import is_there, lock_holder, names_in, put_file, random_text, read_file, read_named
-    from overhand.system.files import remove_file, second_name, size_of, write_file, write_new
+    from overhand.system.files import is_there, lock_holder, names_in, put_file, put_new, random_text, read_file
+    from overhand.system.files import read_named, remove_file, second_name, size_of, write_file, write_new
     from overhand.system.git import is_untracked, linked_worktrees, repository_of, run_git, tag_commit
     from overhand.system.jsonline import dump_line, dump_spaced, load_line
     from overhand.system.machine import LINUX, ancestors_of, boot_id, command_line_has, environment_of, epoch_of
@@ -28,8 +28,8 @@ else:
             "start_detached stop_detached take_life_lock wait_for_exit",
             "edits": "edit_file is_being_written merge_patches",
             "files": "LOCK_PATIENCE MAX_DOCUMENT MAX_PLAN Lock busy_error is_held is_stopped is_there lock_holder "
-            "names_in put_file random_text read_file read_named remove_file second_name size_of write_file "
-            "write_new",
+            "names_in put_file put_new random_text read_file read_named remove_file second_name size_of "
+            "write_file write_new",
             "git": "is_untracked linked_worktrees repository_of run_git tag_commit",
             "jsonline": "dump_line dump_spaced load_line",
             "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of known_sessions machine_id "

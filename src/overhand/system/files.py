@@ -53,6 +53,17 @@ def put_file(path: str, data: bytes | str) -> None:
         write_file(path, data)
 
 
+def put_new(path: str, data: bytes | str) -> None:
+    """Write a whole file that no process reads before an event names it; one that a killed process left is replaced."""
+    try:
+        _make(path, data, 0o644)
+    except FileExistsError:
+        put_file(path, data)
+    except OSError as error:
+        remove_file(path)
+        raise storage_failed(error, f"Cannot write {os.path.basename(path)}") from error
+
+
 def second_name(path: str, name: str) -> bool:
     """Give a file of ours a second name; False if the name is taken."""
     try:
