@@ -24,6 +24,7 @@ FIGURES = {
     "tags": "tags",
     "daemon": "daemon",
     "plans": "plans",
+    "shield": "shield",
 }
 
 

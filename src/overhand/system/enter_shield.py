@@ -1,0 +1,205 @@
+"""Put up the shield around this process, then become the program: same pid, same exit code, no monitor between.
+
+    python -I -S enter_shield.py pin=/home/u ro=/home/u/state rw=/home/u/state/tree hide=/home/u/state/x cwd=… -- argv…
+
+It runs before every agent, so it imports only what is built in and the core of ctypes, whose rest takes 4 ms to import.
+Whatever fails ends it with exit status 126 and one line on stderr: the program is never started without its shield.
+"""
+
+import _signal  # type: ignore[import-not-found] # `signal` takes 3 ms to import
+import posix
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def end(code: int, text: str) -> "NoReturn":
+    """End with one line on stderr."""
+    line = " ".join(f"overhand: {text}".splitlines())
+    posix.write(2, line.encode("utf-8", "backslashreplace") + b"\n")
+    posix._exit(code)
+
+
+try:
+    from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_USE_ERRNO, CFuncPtr, _SimpleCData, dlopen, dlsym, get_errno
+except ImportError as missing:
+    end(126, f"not started: the shield needs ctypes: {missing}")
+
+ENCODING = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
+CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 0x4000, 0x40000
+AT_FDCWD, AT_EMPTY_PATH, AT_RECURSIVE = -100, 0x1000, 0x8000
+OPEN_TREE_CLONE = 1
+MOVE_MOUNT_BY_DESCRIPTORS = 0x4 | 0x40  # F_EMPTY_PATH, T_EMPTY_PATH
+MOUNT_ATTR_RDONLY = 1
+RESOLVE_NO_SYMLINKS = 4
+PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
+CAP_SETFCAP = 31
+CAPABILITY_VERSION_3 = 0x20080522
+LANDLOCK_CREATE_RULESET_VERSION, LANDLOCK_SCOPE_SIGNAL, ABI_WITH_SCOPES = 1, 2, 6
+ENOENT = 2
+
+# System calls that the C library has no function for; from 424 on they have the same number on all architectures.
+NUMBERS = {
+    "open_tree": 428,
+    "move_mount": 429,
+    "openat2": 437,
+    "mount_setattr": 442,
+    "landlock_create_ruleset": 444,
+    "landlock_restrict_self": 446,
+}
+
+
+class _Int(_SimpleCData):  # type: ignore[type-arg] # it has none at run time
+    _type_ = "i"
+
+
+class _Text(_SimpleCData):  # type: ignore[type-arg]
+    _type_ = "z"
+
+
+class _Function(CFuncPtr):
+    _flags_ = FUNCFLAG_CDECL | FUNCFLAG_USE_ERRNO
+    _restype_ = _Int
+
+
+_LIBC = dlopen(None, 0)  # type: ignore[arg-type] # this process, which has the C library
+
+
+def call(name: str, *arguments: object, path: str = "") -> int:
+    """Call a function of the C library or a system call; raises OSError that names it and the path."""
+    number = NUMBERS.get(name)
+    function = _Function(dlsym(_LIBC, "syscall" if number else name))
+    result: int = function(number, *arguments) if number else function(*arguments)
+    if result < 0:
+        error = get_errno()
+        raise OSError(error, posix.strerror(error), f"{name} {path}".rstrip())
+    return result
+
+
+def words(*values: int, size: int = 8) -> bytes:
+    """The memory of a C struct whose members all have this size."""
+    return b"".join(value.to_bytes(size, sys.byteorder) for value in values)
+
+
+def open_folder(path: str) -> int:
+    """A descriptor of a folder, as the mounts are now, without following any link on the way."""
+    how = words(posix.O_PATH | posix.O_DIRECTORY | posix.O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS)
+    return call("openat2", AT_FDCWD, path.encode(*ENCODING), how, len(how), path=path)
+
+
+def write_map(name: str, text: str) -> None:
+    """Write one of the files that say which users and groups exist in a user namespace."""
+    fd = posix.open(f"/proc/self/{name}", posix.O_WRONLY | posix.O_CLOEXEC)
+    try:
+        posix.write(fd, text.encode())
+    finally:
+        posix.close(fd)
+
+
+def enter_namespaces() -> None:
+    """Have mounts of our own, in a user namespace in which we are who we were."""
+    user, group = posix.geteuid(), posix.getegid()
+    call("unshare", CLONE_NEWUSER | CLONE_NEWNS)
+    write_map("setgroups", "deny")
+    write_map("uid_map", f"{user} {user} 1")
+    write_map("gid_map", f"{group} {group} 1")
+    call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
+
+
+def mount_all(mounts: list[tuple[str, str]]) -> None:
+    """Mount in order, outer folders first. Every source is opened before: later ones lie below earlier mounts."""
+    trees = [-1 if how == "hide" else _copy(path, read_only=how == "ro") for how, path in mounts]
+    for (how, path), tree in zip(mounts, trees, strict=True):
+        target = open_folder(path)
+        if how == "hide":
+            empty = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+            place = f"/proc/self/fd/{target}".encode()
+            call("mount", b"overhand", place, b"tmpfs", empty, b"mode=555,size=4k", path=path)
+        else:
+            call("move_mount", tree, b"", target, b"", MOVE_MOUNT_BY_DESCRIPTORS, path=path)
+
+
+def _copy(path: str, *, read_only: bool) -> int:
+    """A copy of the mount of a folder, with all that is mounted below it, not yet anywhere."""
+    flags = OPEN_TREE_CLONE | posix.O_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH
+    tree = call("open_tree", open_folder(path), b"", flags, path=path)
+    if read_only:
+        attributes = words(MOUNT_ATTR_RDONLY, 0, 0, 0)
+        call("mount_setattr", tree, b"", AT_EMPTY_PATH | AT_RECURSIVE, attributes, len(attributes), path=path)
+    return tree
+
+
+def drop_rights() -> None:
+    """Give up every capability. As root keep SETFCAP: a sandbox inside needs it to map user 0, mounts don't heed it."""
+    keeps = CAP_SETFCAP if posix.geteuid() == 0 else None
+    with open("/proc/sys/kernel/cap_last_cap", "rb", buffering=0) as file:
+        last = int(file.read())
+    for capability in range(last + 1):
+        if capability != keeps:
+            call("prctl", PR_CAPBSET_DROP, capability, 0, 0, 0)
+    kept = 0 if keeps is None else 1 << keeps
+    call("capset", words(CAPABILITY_VERSION_3, 0, size=4), words(kept, kept, 0, 0, 0, 0, size=4))
+    call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def scope_signals() -> None:
+    """Let signals reach only what was started from here; the supervisor and the shim are outside. Linux 6.12."""
+    try:
+        if call("landlock_create_ruleset", None, 0, LANDLOCK_CREATE_RULESET_VERSION) < ABI_WITH_SCOPES:
+            return
+    except OSError:
+        return  # the kernel has no Landlock: signals stay open, as the probe says
+    ruleset = words(0, 0, LANDLOCK_SCOPE_SIGNAL)
+    call("landlock_restrict_self", call("landlock_create_ruleset", ruleset, len(ruleset), 0), 0)
+
+
+def close_folders() -> None:
+    """Close inherited descriptors of folders: they lead around the mounts."""
+    for name in posix.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2 and posix.fstat(int(name)).st_mode & 0o170000 == 0o040000:
+                posix.close(int(name))
+        except OSError:
+            continue  # the one that the listing itself had open
+
+
+def undo_python() -> None:
+    """Restore what the interpreter changed and the program would inherit: two ignored signals, and a locale it set."""
+    _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGXFSZ, _signal.SIG_DFL)
+    with open("/proc/self/environ", "rb", buffering=0) as file:
+        if b"LC_CTYPE" in posix.environ and b"\0LC_CTYPE=" not in b"\0" + file.readall():
+            posix.unsetenv("LC_CTYPE")
+
+
+def main(arguments: list[str]) -> "NoReturn":
+    """Enter, and become the program."""
+    try:
+        split = arguments.index("--")
+        options = [word.partition("=")[::2] for word in arguments[:split]]
+        program = [word.encode(*ENCODING) for word in arguments[split + 1 :]]
+        undo_python()
+        enter_namespaces()
+        mount_all([option for option in options if option[0] != "cwd"])
+        drop_rights()
+        scope_signals()
+        close_folders()
+        for how, path in options:
+            if how == "cwd":
+                posix.chdir(path)
+    except OSError as error:
+        end(126, f"not started, because the shield failed: {error.filename}: {error.strerror}")
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the program must not run
+        end(126, f"not started, because the shield failed: {error!r}")
+    try:
+        call("execvp", program[0], (_Text * (len(program) + 1))(*program))
+    except OSError as error:
+        end(127 if error.errno == ENOENT else 126, f"cannot start {arguments[split + 1]}: {error.strerror}")
+    end(126, "not started")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
