@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand.system import machine
+from overhand.errors import OverhandError
+from overhand.system import files, machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -303,18 +301,18 @@ def _remembered(folder: str, key: str) -> ShieldProbe | None:
 
 
 def _remember(folder: str, key: str, probe: ShieldProbe) -> None:
-    from overhand.errors import OverhandError
-    from overhand.system.files import write_file
-
     try:
-        write_file(f"{folder}/{_CACHE}", json.dumps({"key": key, "signals": probe.signals}))
+        files.write_file(f"{folder}/{_CACHE}", json.dumps({"key": key, "signals": probe.signals}))
     except OverhandError:
         return  # a full disk: the next process tries again
 
 
 def _try(folder: str, settings: Mapping[str, str]) -> ShieldProbe:
+    import subprocess
+
+    place = f"{os.path.realpath(folder)}/shield-{files.random_text(8)}"
     try:
-        place = os.path.realpath(tempfile.mkdtemp(prefix="shield-", dir=folder))
+        os.mkdir(place, 0o700)
     except OSError as error:
         return ShieldProbe("off", f"it could not be tried: {error}")
     plan = Plan((("ro", place),), "/")
@@ -325,7 +323,8 @@ def _try(folder: str, settings: Mapping[str, str]) -> ShieldProbe:
     except (OSError, subprocess.TimeoutExpired) as error:
         return ShieldProbe("off", f"it could not be tried: {error}")
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        files.remove_file(f"{place}/written")
+        os.rmdir(place)
     if done.returncode == 126:
         said = done.stderr.decode("utf-8", "replace").strip()
         return ShieldProbe("off", explain_failure(said.rpartition("failed: ")[2], settings))
