@@ -375,6 +375,14 @@ def test_a_wall_that_cannot_be_put_up_starts_nothing(ground: Ground) -> None:
     assert not ran.exists()
 
 
+def test_an_installation_that_is_gone_starts_nothing(ground: Ground) -> None:
+    words = shielded_argv(Plan((), "/"), ["true"])
+    words[words.index(os.path.dirname(shield.__file__))] = "/nowhere"
+    done = subprocess.run([ground.python, *words[1:]], capture_output=True, check=False, **TEXT, **ground.outside)
+    assert (done.returncode, done.stderr.count("\n")) == (126, 1)
+    assert "not started, because the shield failed: ModuleNotFoundError" in done.stderr
+
+
 def test_a_link_that_appears_after_planning_starts_nothing(ground: Ground) -> None:
     at = ground.places
     os.symlink(at.state, f"{at.home}/link")

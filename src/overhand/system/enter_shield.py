@@ -1,31 +1,20 @@
 """Put up the shield around this process, then become the program: same pid, same exit code, no monitor between.
 
-    python -I -S enter_shield.py pin=/home/u ro=/home/u/state rw=/home/u/state/tree hide=/home/u/state/x cwd=… -- argv…
+Its arguments: pin=/home/u ro=/home/u/state rw=/home/u/state/tree hide=/home/u/state/x cwd=/home/u/state/tree -- argv…
 
-It runs before every agent, so it imports only what is built in and the core of ctypes, whose rest takes 4 ms to import.
-Whatever fails ends it with exit status 126 and one line on stderr: the program is never started without its shield.
+It runs by `python -I -S` before every agent, so it imports only what is built in and the core of ctypes, whose rest
+takes 4 ms to import. The program is never started without its shield: whatever fails ends it with exit status 126
+and one line on stderr.
 """
 
 import _signal  # type: ignore[import-not-found] # `signal` takes 3 ms to import
 import posix
 import sys
+from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_USE_ERRNO, CFuncPtr, _SimpleCData, dlopen, dlsym, get_errno
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
-
-
-def end(code: int, text: str) -> "NoReturn":
-    """End with one line on stderr."""
-    line = " ".join(f"overhand: {text}".splitlines())
-    posix.write(2, line.encode("utf-8", "backslashreplace") + b"\n")
-    posix._exit(code)
-
-
-try:
-    from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_USE_ERRNO, CFuncPtr, _SimpleCData, dlopen, dlsym, get_errno
-except ImportError as missing:
-    end(126, f"not started: the shield needs ctypes: {missing}")
 
 ENCODING = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
@@ -175,6 +164,13 @@ def undo_python() -> None:
             posix.unsetenv("LC_CTYPE")
 
 
+def end(code: int, text: str) -> "NoReturn":
+    """End with one line on stderr."""
+    line = " ".join(f"overhand: {text}".splitlines())
+    posix.write(2, line.encode("utf-8", "backslashreplace") + b"\n")
+    posix._exit(code)
+
+
 def main(arguments: list[str]) -> "NoReturn":
     """Enter, and become the program."""
     try:
@@ -199,7 +195,3 @@ def main(arguments: list[str]) -> "NoReturn":
     except OSError as error:
         end(127 if error.errno == ENOENT else 126, f"cannot start {arguments[split + 1]}: {error.strerror}")
     end(126, "not started")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

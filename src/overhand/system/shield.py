@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     How = Literal["pin", "ro", "rw", "hide"]
     Setting = Literal["off", "auto", "require"]
 
-_ENTRY = os.path.join(os.path.dirname(__file__), "enter_shield.py")
+# Imports the entry, because a module is compiled only once; a script would be at every start.
+_ENTER = """\
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+try:
+    from enter_shield import main
+except Exception as error:
+    sys.stderr.write(f"overhand: not started, because the shield failed: {error!r}\\n")
+    sys.exit(126)
+main(sys.argv[1:])
+"""
 _SETTINGS: tuple[Setting, ...] = ("off", "auto", "require")
 _MAX_LINKS = 40  # as in the kernel
 
@@ -241,7 +251,7 @@ def shielded_argv(plan: Plan, argv: Sequence[str]) -> list[str]:
     if plan.why or not argv:
         raise ValueError(plan.why or "no program")
     walls = [f"{how}={path}" for how, path in plan.mounts]
-    return [sys.executable, "-I", "-S", _ENTRY, *walls, f"cwd={plan.cwd}", "--", *argv]
+    return [sys.executable, "-I", "-S", "-c", _ENTER, os.path.dirname(__file__), *walls, f"cwd={plan.cwd}", "--", *argv]
 
 
 # probing
