@@ -39,10 +39,15 @@ _PAUSE = 0.0005
 _PATIENCE = 10.0  # seconds to wait for our own processes
 
 
-def edit_file(path: str, change: Callable[[bytes], Patch | None], *, limit: int = MAX_DOCUMENT) -> bytes:
-    """Apply the patch that `change` returns and return the file's bytes; a changed file is passed to `change` again."""
+def edit_file(
+    path: str, change: Callable[[bytes], Patch | None], *, limit: int = MAX_DOCUMENT, held: bool = False
+) -> bytes:
+    """Apply the patch that `change` returns and return the file's bytes; a changed file is passed to `change` again.
+
+    With `held` its folder is a descriptor that the caller holds open (beneath.py).
+    """
     folder = os.path.dirname(path)
-    if os.path.islink(folder):
+    if not held and os.path.islink(folder):
         raise Refused(f"{folder} is a symbolic link, which is not followed.", "Use a real folder there.")
     lock = _alone(folder)
     try:

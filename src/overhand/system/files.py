@@ -73,10 +73,10 @@ def second_name(path: str, name: str) -> bool:
         return False
 
 
-def remove_file(path: str) -> None:
+def remove_file(path: str, *, dir_fd: int | None = None) -> None:
     """Remove a file, if it still exists."""
     try:
-        os.unlink(path)
+        os.unlink(path, dir_fd=dir_fd)
     except OSError:
         return
 

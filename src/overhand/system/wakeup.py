@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 import time
 
@@ -36,42 +37,46 @@ class Bell:
 
     def __init__(self, slow: float = 1.0) -> None:
         self.slow = slow
-        self._paths: dict[int, str] = {}
+        self._hung: dict[int, tuple[Callable[[str], object], str]] = {}  # by descriptor, how to remove it
 
-    def hang(self, folder: str, prefix: str = "") -> int:
+    def hang(
+        self, folder: str, prefix: str = "", *, dir_fd: int | None = None, remove: Callable[[str], object] | None = None
+    ) -> int:
         """One more, in this folder; returns the descriptor that can be read once it rings.
 
-        It gets its name when it has a reader: `ring` removes those without one.
+        It gets its name when it has a reader: `ring` removes those without one. A folder that is relative to `dir_fd`
+        comes with the function that removes a name from it.
         """
         name = f"{prefix}{os.getpid()}-{random_text(4)}{_SUFFIX}"
         unread = f"{folder}/.{name}.new"
-        os.mkfifo(unread, 0o600)
-        fd = os.open(unread, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.mkfifo(unread, 0o600, dir_fd=dir_fd)
+        fd = os.open(unread, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=dir_fd)
         try:
-            os.rename(unread, f"{folder}/{name}")
+            _require_fifo(fd)
+            os.rename(unread, f"{folder}/{name}", src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
         except OSError:
             os.close(fd)
             raise
-        self._paths[fd] = f"{folder}/{name}"
+        self._hung[fd] = (remove_file, f"{folder}/{name}") if remove is None else (remove, name)
         return fd
 
     def wait(self, seconds: float, cancelled: int = -1) -> bool:
         """Until it rings, at most this long; False once `cancelled` can be read."""
         import select
 
-        slow = self.slow if self._paths else 0.1
+        slow = self.slow if self._hung else 0.1
         others = [cancelled] if cancelled >= 0 else []
-        ready, _, _ = select.select([*self._paths, *others], [], [], max(0.0, min(seconds, slow)))
+        ready, _, _ = select.select([*self._hung, *others], [], [], max(0.0, min(seconds, slow)))
         for fd in ready:
             if fd != cancelled:
                 os.read(fd, 4096)
         return cancelled not in ready
 
     def close(self) -> None:
-        for fd, path in self._paths.items():
+        for fd, (remove, name) in self._hung.items():
             os.close(fd)
-            remove_file(path)
-        self._paths = {}
+            remove(name)
+        self._hung = {}
 
     def __enter__(self) -> Bell:
         return self
@@ -80,27 +85,37 @@ class Bell:
         self.close()
 
 
-def hung_bells(folder: str, prefix: str = "") -> list[str]:
-    """The names of all bells in a folder that begin like this."""
-    names = names_in(folder) if is_there(folder) else []  # mostly nothing waits
+def hung_bells(folder: str, prefix: str = "", *, dir_fd: int | None = None) -> list[str]:
+    """The names of all bells in a folder that begin like this; with `dir_fd`, in that one."""
+    if dir_fd is None and not is_there(folder):  # mostly nothing waits
+        return []
+    names = names_in(folder) if dir_fd is None else os.listdir(dir_fd)
     return [name for name in names if name.endswith(_SUFFIX) and name.startswith(prefix)]
 
 
-def ring_bells(folder: str, prefix: str = "") -> None:
-    """Wake every process that waits at one of these bells."""
-    for name in hung_bells(folder, prefix):
+def ring_bells(folder: str, prefix: str = "", *, dir_fd: int | None = None) -> None:
+    """Wake every process that waits at one of these bells; what is no FIFO is left alone."""
+    for name in hung_bells(folder, prefix, dir_fd=dir_fd):
+        path = f"{folder}/{name}"
         try:
-            fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=dir_fd)
         except OSError as error:
             if error.errno == errno.ENXIO:
-                remove_file(f"{folder}/{name}")  # its reader is gone
+                remove_file(path, dir_fd=dir_fd)  # its reader is gone
             continue
         try:
+            _require_fifo(fd)
             os.write(fd, b"\n")
         except OSError:
-            continue  # the reader left just now, or is full: it has been woken already
+            continue  # no FIFO; or the reader left just now, or is full: it has been woken already
         finally:
             os.close(fd)
+
+
+def _require_fifo(fd: int) -> None:
+    """An agent may put a file that it wants changed in the place of a FIFO."""
+    if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+        raise OSError(errno.EINVAL, "Not a FIFO")
 
 
 def deadline(timeout: float | None) -> float:

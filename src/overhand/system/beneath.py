@@ -1,0 +1,516 @@
+"""Files in folders that another program owns, such as an agent: reached without ever following a link.
+
+An agent can replace any folder of its workspace with a link at any moment, and the process that writes there would
+write somewhere else. So a path is walked step by step from a folder that is trusted. Each step opens a real folder
+relative to the one before, and what is done is done relative to the last descriptor: whatever is swapped meanwhile, it
+happens in a folder that was reached without a link. Only regular files of known owners are read; a FIFO never blocks.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+
+from overhand.errors import EXHAUSTED, OverhandError, Refused, storage_failed
+from overhand.system.files import MAX_DOCUMENT, random_text
+from overhand.system.wakeup import NEWS, Bell, Inotify, hung_bells, ring_bells
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from overhand.system.edits import Patch
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_STEP = _FOLDER | os.O_NOFOLLOW | os.O_NONBLOCK
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_RING = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_LINK_OR_FILE = (errno.ELOOP, errno.ENOTDIR)
+_CHUNK = 1 << 20
+_TRIES = 20  # to make a folder that another process removes again
+
+
+class Beneath:
+    """The files beneath `top`, a trusted real path; every name below it may be a trap. Paths are relative to `inside`.
+
+    Reading returns None, or an empty list, for everything that is no regular file or real folder of a known owner.
+    Writing raises an OverhandError that names what is in the way. A path that leaves the folder raises in both cases.
+    """
+
+    def __init__(self, top: str, inside: str = "") -> None:
+        self.top, self.inside = top, inside
+
+    def at(self, path: str) -> Beneath:
+        """The same for a folder further inside."""
+        return Beneath(self.top, f"{self.inside}/{path}" if self.inside else path)
+
+    def shown(self, path: str) -> str:
+        """The whole path, for messages and for the environment of an agent; never to be opened by us."""
+        return "/".join([self.top, *self._steps(path)])
+
+    # reading
+
+    def read(self, path: str, limit: int = MAX_DOCUMENT) -> bytes | None:
+        """A file's bytes (one more than `limit` at most, so that a caller can see it is too big), or None."""
+        fd = self.open_file(path)
+        if fd is None:
+            return None
+        try:
+            parts, left = [], limit + 1
+            while left > 0 and (part := os.read(fd, min(left, _CHUNK))):
+                parts.append(part)
+                left -= len(part)
+            return b"".join(parts)
+        except OSError as error:
+            raise storage_failed(error, f"Cannot read {self.shown(path)}") from error
+        finally:
+            os.close(fd)
+
+    def copy_out(self, path: str, destination: str, limit: int = MAX_DOCUMENT) -> tuple[str, int] | None:
+        """Copy a file to a path that we trust, with one rename; its sha256 and size, or None if there is no file.
+
+        Of a file that is too big one byte more than `limit` is copied, so that a caller can see it.
+        """
+        fd = self.open_file(path)
+        if fd is None:
+            return None
+        temporary = f"{destination}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
+        try:
+            try:
+                copied = _copy(fd, temporary, limit)
+                os.rename(temporary, destination)
+            except OSError as error:
+                raise storage_failed(error, f"Cannot copy {self.shown(path)}") from error
+            return copied
+        except BaseException:
+            _unlink(temporary)
+            raise
+        finally:
+            os.close(fd)
+
+    def open_file(self, path: str) -> int | None:
+        """A descriptor of a regular file, to read from; None if there is none."""
+        with _Quietly(self, path) as (folder, name):
+            if folder < 0 or not name:
+                return None
+            for _ in range(200):
+                try:
+                    fd = os.open(name, _READ, dir_fd=folder)
+                    break
+                except BlockingIOError:
+                    time.sleep(0.001)  # leased for a moment (edits.py)
+                except OSError as error:
+                    _raise_if_exhausted(error)
+                    return None
+            else:
+                return None
+        found = os.fstat(fd)
+        if stat.S_ISREG(found.st_mode) and self._is_known(found.st_uid):
+            return fd
+        os.close(fd)
+        return None
+
+    def look(self, path: str) -> os.stat_result | None:
+        """What the name itself is, also a link; None if it is not there, or not reached without a link."""
+        with _Quietly(self, path) as (folder, name):
+            if folder < 0:
+                return None
+            try:
+                return os.stat(name, dir_fd=folder, follow_symlinks=False) if name else os.fstat(folder)
+            except OSError as error:
+                _raise_if_exhausted(error)
+                return None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything of this name, even a link that leads nowhere."""
+        return self.look(path) is not None
+
+    def is_file(self, path: str) -> bool:
+        found = self.look(path)
+        return found is not None and stat.S_ISREG(found.st_mode)
+
+    def is_folder(self, path: str) -> bool:
+        found = self.look(path)
+        return found is not None and stat.S_ISDIR(found.st_mode)
+
+    def names(self, path: str = "") -> list[str]:
+        """The names in a folder; empty if it is none."""
+        try:
+            folder = self._walk(self._steps(path))
+        except OSError as error:
+            _raise_if_exhausted(error)
+            return []
+        try:
+            return os.listdir(folder)
+        except OSError as error:
+            _raise_if_exhausted(error)
+            return []
+        finally:
+            os.close(folder)
+
+    def is_locked(self, path: str) -> bool:
+        """Whether a process holds a lock on this file now."""
+        import fcntl
+
+        fd = self.open_file(path)
+        if fd is None:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    # writing
+
+    def write(self, path: str, data: bytes | str, *, mode: int = 0o644, make: bool = False) -> None:
+        """Write a whole file with one rename; a folder in its place is moved aside, `make` makes the folders above."""
+        raw = _encoded(data)
+        with _ToWrite(self, path, make=make) as (folder, name):
+            temporary = f"{name}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
+            try:
+                _create(folder, temporary, raw, mode)
+                try:
+                    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                except IsADirectoryError:
+                    _set_aside(folder, name)
+                    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                _unlink(temporary, folder)
+                raise
+
+    def write_new(self, path: str, data: bytes | str, *, mode: int = 0o644, make: bool = False) -> bool:
+        """Write a file that is not there yet; False if the name is taken. Readers may see a part of it."""
+        raw = _encoded(data)
+        with _ToWrite(self, path, make=make) as (folder, name):
+            try:
+                _create(folder, name, raw, mode)
+            except FileExistsError:
+                return False
+        return True
+
+    def append(self, path: str, data: bytes | str, *, mode: int = 0o644, make: bool = False) -> None:
+        """Add to a regular file of ours that has no other name; it is made where it is missing."""
+        raw = _encoded(data)
+        with _ToWrite(self, path, make=make) as (folder, name):
+            try:
+                fd = os.open(name, _ADD, mode, dir_fd=folder)
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+                    raise self._no_file(path) from error
+                raise
+            try:
+                found = os.fstat(fd)
+                if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or not self._is_known(found.st_uid):
+                    raise self._no_file(path)
+                _write_all(fd, raw)
+            finally:
+                os.close(fd)
+
+    def edit(self, path: str, change: Callable[[bytes], Patch | None], *, limit: int = MAX_DOCUMENT) -> bytes:
+        """Apply the patch that `change` returns, as `edit_file` does, to a regular file of ours."""
+        from overhand.system.edits import edit_file
+
+        fd = self.open_file(path)
+        if fd is None and self.exists(path):
+            raise self._no_file(path)
+        if fd is not None:
+            os.close(fd)
+        with _ToWrite(self, path, make=False) as (folder, name):
+            held = f"/proc/self/fd/{folder}"
+            place = (
+                held if os.path.isdir(held) else os.path.dirname(self.shown(path))
+            )  # without /proc: as good as it is
+            try:
+                return edit_file(f"{place}/{name}", change, limit=limit, held=True)
+            except OverhandError as error:
+                error.message = error.message.replace(place, os.path.dirname(self.shown(path)))
+                error.args = (error.message,)
+                raise
+
+    def make_folder(self, path: str, *, aside: bool = False) -> None:
+        """Make a folder (0700) and those above it where missing; with `aside` what is in its place is moved aside."""
+        try:
+            os.close(self.open_folder(path, make=True))
+        except Refused:
+            found = self.look(path)
+            if not aside or found is None or stat.S_ISDIR(found.st_mode):
+                raise
+            self.move_aside(path)
+            os.close(self.open_folder(path, make=True))
+
+    def make_new_folder(self, path: str) -> bool:
+        """Make a folder (0700) in one that is there; False if the name is taken."""
+        with _ToWrite(self, path, make=False) as (folder, name):
+            try:
+                os.mkdir(name, 0o700, dir_fd=folder)
+            except FileExistsError:
+                return False
+        return True
+
+    def open_folder(self, path: str = "", *, make: bool = False) -> int:
+        """A descriptor of a real folder; the caller closes it."""
+        steps = self._steps(path)
+        try:
+            return self._walk(steps, make=make)
+        except OSError as error:
+            raise self._blocked(error) from error
+
+    def remove(self, path: str) -> bool:
+        """Remove a file, link, FIFO or socket; False if that was impossible."""
+        with _Quietly(self, path) as (folder, name):
+            return folder >= 0 and bool(name) and _unlink(name, folder)
+
+    def remove_tree(self, path: str) -> bool:
+        """Remove a folder with all it holds, or a file; False if something is left."""
+        import shutil
+
+        with _Quietly(self, path) as (folder, name):
+            if folder >= 0 and name and not _unlink(name, folder):
+                shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
+        return not self.exists(path)
+
+    def rename(self, path: str, target: str, *, make: bool = False) -> bool:
+        """Give something another name in here, replacing a file of that name; False if it is not there."""
+        with _Quietly(self, path) as (folder, name):
+            if folder < 0 or not name:
+                return False
+            with _ToWrite(self, target, make=make) as (other, new):
+                try:
+                    os.rename(name, new, src_dir_fd=folder, dst_dir_fd=other)
+                except FileNotFoundError:
+                    return False
+        return True
+
+    def move_aside(self, path: str) -> str | None:
+        """Free a name by giving what has it another one, which is returned; None if it is not there."""
+        with _ToWrite(self, path, make=False) as (folder, name):
+            try:
+                new = _set_aside(folder, name)
+            except FileNotFoundError:
+                return None
+        return path[: len(path) - len(name)] + new
+
+    # bells and watches
+
+    def hang(self, bell: Bell, path: str = "", prefix: str = "") -> int:
+        """One more FIFO of this bell, in this folder; returns the descriptor that can be read once it rings."""
+        folder = self.open_folder(path)
+        try:
+            return bell.hang(".", prefix, dir_fd=folder, remove=self.at(path).remove)
+        except OSError as error:
+            raise self._blocked(error, path) from error
+        finally:
+            os.close(folder)
+
+    def ring(self, path: str = "", prefix: str = "") -> None:
+        """Wake every process that waits at one of these bells."""
+        with _Quietly(self, path, itself=True) as (folder, _):
+            if folder >= 0:
+                ring_bells(".", prefix, dir_fd=folder)
+
+    def bells(self, path: str = "", prefix: str = "") -> list[str]:
+        """The names of all bells in a folder that begin like this."""
+        with _Quietly(self, path, itself=True) as (folder, _):
+            return hung_bells(".", prefix, dir_fd=folder) if folder >= 0 else []
+
+    def has_reader(self, path: str) -> bool:
+        """Whether this is a FIFO that a process has open for reading."""
+        with _Quietly(self, path) as (folder, name):
+            if folder < 0 or not name:
+                return False
+            try:
+                fd = os.open(name, _RING, dir_fd=folder)
+            except OSError as error:
+                _raise_if_exhausted(error)
+                return False
+        try:
+            return stat.S_ISFIFO(os.fstat(fd).st_mode)
+        finally:
+            os.close(fd)
+
+    def watch(self, news: Inotify, path: str = "", mask: int = NEWS) -> int | None:
+        """Watch a real folder; None if there is none, or it cannot be watched."""
+        with _Quietly(self, path, itself=True) as (folder, _):
+            return news.add(f"/proc/self/fd/{folder}", mask) if folder >= 0 else None
+
+    # the way there
+
+    def _steps(self, path: str) -> list[str]:
+        """The names on the way; a path that leaves the folder is refused, however it came about."""
+        steps = [step for step in f"{self.inside}/{path}".split("/") if step not in ("", ".")]
+        if path.startswith("/") or ".." in steps or "\0" in path or not _is_encodable(path):
+            raise Refused(f"{path!r} is no path inside {self.top}.", "Use a relative path without ..")
+        return steps
+
+    def _walk(self, steps: list[str], *, make: bool = False) -> int:
+        """A descriptor of the folder; an OSError has the whole path of the step that failed."""
+        fd = -1
+        way = [self.top]
+        try:
+            fd = os.open(self.top, _FOLDER)
+            for step in steps:
+                way.append(step)
+                try:
+                    inner = os.open(step, _STEP, dir_fd=fd)
+                except FileNotFoundError:
+                    if not make:
+                        raise
+                    inner = _make_step(fd, step)
+                os.close(fd)
+                fd = inner
+        except BaseException as error:
+            if fd >= 0:
+                os.close(fd)
+            if isinstance(error, OSError):
+                error.filename = "/".join(way)
+            raise
+        return fd
+
+    def _is_known(self, uid: int) -> bool:
+        """Whether a file's owner is ourselves, root, or the owner of `top`, who can replace everything in it anyway."""
+        return uid in (os.geteuid(), 0) or uid == os.stat(self.top).st_uid
+
+    def _blocked(self, error: OSError, path: str = "") -> OverhandError:
+        place = str(error.filename or self.shown(path))
+        if error.errno not in _LINK_OR_FILE:
+            return storage_failed(error, f"Cannot use {os.path.basename(place)}")
+        if os.path.islink(place):
+            return Refused(f"{place} is a symbolic link, which is not followed.", "Use a real folder there.")
+        return Refused(f"{place} is no folder.", "Move it away, then try again.")
+
+    def _no_file(self, path: str) -> Refused:
+        return Refused(f"{self.shown(path)} is a link, or no regular file of yours.", "Put a regular file there.")
+
+
+class _Quietly:
+    """The folder above a path and the name in it, or the folder `itself`, for reading: -1 if it is not reached."""
+
+    def __init__(self, files: Beneath, path: str, *, itself: bool = False) -> None:
+        self.files, self.path, self.itself, self.folder = files, path, itself, -1
+
+    def __enter__(self) -> tuple[int, str]:
+        steps = self.files._steps(self.path)
+        above, name = (steps, "") if self.itself or not steps else (steps[:-1], steps[-1])
+        try:
+            self.folder = self.files._walk(above)
+        except OSError as error:
+            _raise_if_exhausted(error)
+        return self.folder, name
+
+    def __exit__(self, *_: object) -> None:
+        if self.folder >= 0:
+            os.close(self.folder)
+
+
+class _ToWrite:
+    """The folder above a path and the name in it, for writing: raises what is in the way, and what the disk refuses."""
+
+    def __init__(self, files: Beneath, path: str, *, make: bool) -> None:
+        self.files, self.path, self.make, self.folder = files, path, make, -1
+
+    def __enter__(self) -> tuple[int, str]:
+        steps = self.files._steps(self.path)
+        if not steps or len(steps) == len(self.files._steps("")):
+            raise Refused(f"{self.path!r} names no file inside {self.files.shown('')}.", "Name a file in it.")
+        try:
+            self.folder = self.files._walk(steps[:-1], make=self.make)
+        except OSError as error:
+            if error.errno in _LINK_OR_FILE:
+                raise self.files._blocked(error) from error
+            raise storage_failed(error, f"Cannot write {steps[-1]}") from error
+        return self.folder, steps[-1]
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        os.close(self.folder)
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = self.files.shown(self.path), None
+            raise storage_failed(error, f"Cannot write {os.path.basename(self.path)}") from error
+
+
+def _make_step(folder: int, name: str) -> int:
+    """Make a folder and open it; another process may make or remove it at the same moment."""
+    for attempt in range(_TRIES):
+        try:
+            os.mkdir(name, 0o700, dir_fd=folder)
+        except FileExistsError:
+            pass  # made meanwhile, or a link that leads nowhere: opening it tells
+        try:
+            return os.open(name, _STEP, dir_fd=folder)
+        except FileNotFoundError:
+            if attempt == _TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _create(folder: int, name: str, raw: bytes, mode: int) -> None:
+    """Write a file that must not exist; a part of it is not left behind."""
+    fd = os.open(name, _NEW, mode, dir_fd=folder)
+    try:
+        _write_all(fd, raw)
+    except BaseException:
+        _unlink(name, folder)
+        raise
+    finally:
+        os.close(fd)
+
+
+def _write_all(fd: int, raw: bytes) -> None:
+    view = memoryview(raw)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _copy(fd: int, path: str, limit: int) -> tuple[str, int]:
+    import hashlib
+
+    whole, size = hashlib.sha256(), 0
+    target = os.open(path, _NEW, 0o644)
+    try:
+        while size <= limit and (part := os.read(fd, min(_CHUNK, limit + 1 - size))):
+            whole.update(part)
+            size += len(part)
+            _write_all(target, part)
+    finally:
+        os.close(target)
+    return whole.hexdigest(), size
+
+
+def _set_aside(folder: int, name: str) -> str:
+    new = f"{name}-aside-{random_text(6)}"
+    os.rename(name, new, src_dir_fd=folder, dst_dir_fd=folder)
+    return new
+
+
+def _unlink(name: str, folder: int | None = None) -> bool:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        return False
+    return True
+
+
+def _encoded(data: bytes | str) -> bytes:
+    return data.encode("utf-8", "replace") if isinstance(data, str) else data
+
+
+def _is_encodable(path: str) -> bool:
+    if path.isascii():
+        return True
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _raise_if_exhausted(error: OSError) -> None:
+    """Too many open files say nothing about what was asked for: it must not pass as missing."""
+    if error.errno in EXHAUSTED:
+        raise storage_failed(error, "Cannot look at a file") from error
