@@ -130,8 +130,9 @@ def named_facts(root: str, notes: Iterable[tuple[str, str]]) -> list[FileFact]:
 def tree_snapshot(root: str) -> dict[str, Any] | None:
     """HEAD and the files that differ from it, each with a mark of its state; None where git cannot tell."""
     top = repository_of(root)
-    listing = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames", "--", ".")
-    status = run_git(root, *listing) if top else None
+    # for a submodule's own changes git would start another git in it, which reads its configuration
+    how = ("--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
+    status = run_git(root, "status", "--porcelain=v2", "--branch", "-z", *how, "--", ".") if top else None
     if top is None or status is None:
         return None
     head = ""
@@ -168,7 +169,8 @@ def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, A
     changed |= {path for path in before["dirty"] if path not in after["dirty"]}
     if before["head"] != after["head"] and before["head"] and after["head"]:
         # including what was dirty before and was committed unchanged, which git can't tell apart
-        names = run_git(root, "diff", "--name-only", "-z", "--relative", before["head"], after["head"]) or ""
+        how = ("--name-only", "-z", "--relative", "--no-ext-diff", "--no-textconv")
+        names = run_git(root, "diff", *how, before["head"], after["head"]) or ""
         changed |= {name for name in names.split("\0") if name}
     own = before.get("own", {})
     return sorted(path for path in changed if path not in own or after["dirty"].get(path, own[path]) != own[path])

@@ -1,23 +1,51 @@
-"""Git, run without hooks, locks or a terminal: the only module that runs it."""
+"""Git, run without hooks, locks, network or a terminal: the only module that runs it.
+
+A repository's own configuration may come from a hostile archive or from an agent, so it may not name a program: those
+of its filters and hooks are switched off, call by call. What the user's own configuration names (system, global and
+environment; LFS, for example) stays. The repository is found here and named explicitly, so git searches for none and
+takes no folder that only looks like one; git then no longer checks its owner, which is done here, too.
+"""
 
 from __future__ import annotations
 
 import os
-import subprocess
 from typing import NamedTuple
 
+from overhand.system.files import names_in, read_file
+
 _PATIENCE = 30  # seconds
+_SETTINGS = (
+    *("core.hooksPath=/dev/null", "hook.reference-transaction.enabled=false", "hook.post-index-change.enabled=false"),
+    *("core.fsmonitor=false", "core.untrackedCache=false", "core.trustctime=true", "core.checkStat=default"),
+    *("core.safecrlf=false", "core.pager=cat", "core.editor=:", "core.askPass=", "credential.helper="),
+    *("gc.auto=0", "maintenance.auto=false", "submodule.recurse=false", "tag.gpgSign=false"),
+    *("tag.forceSignAnnotated=false", "log.showSignature=false"),
+)
+_ENVIRONMENT = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_ALLOW_PROTOCOL": "none",  # a partial clone would fetch what is missing, from an address that may be a command
+    "GIT_NO_LAZY_FETCH": "1",
+    "LC_ALL": "C",
+    "PYTHONSAFEPATH": "1",  # a filter of the user's in Python runs in the project and must not import from it
+}
+_OWN_SCOPES = ("system", "global", "command")
+_MAX_CONFIG = 1 << 20
+_SUSPECT = (b"filter", b"hook", b"include")  # whatever else names a program is in _SETTINGS, or never used here
 
 
-def repository_of(root: str) -> str | None:
-    """The top of the git work tree around a folder, if there is one."""
-    folder = root
-    while not os.access(f"{folder}/.git", os.F_OK):  # a no costs less than an exception
-        above = os.path.dirname(folder)
-        if above == folder:
-            return None
-        folder = above
-    return folder
+class Repository(NamedTuple):
+    """A work tree's top and its git dir, both as real paths."""
+
+    top: str
+    git_dir: str
+
+    @property
+    def common_dir(self) -> str:
+        """The git dir of the main work tree, which has the configuration and what all work trees share."""
+        named = (read_file(f"{self.git_dir}/commondir", 4096) or b"").decode("utf-8", "surrogateescape").rstrip("\r\n")
+        return os.path.realpath(os.path.join(self.git_dir, named)) if named else self.git_dir
 
 
 class Worktree(NamedTuple):
@@ -28,14 +56,55 @@ class Worktree(NamedTuple):
     gone: bool = False
 
 
+def repository_of(root: str) -> str | None:
+    """The top of the git work tree around a folder, if there is one."""
+    found = find_repository(root)
+    return found.top if found else None
+
+
+def find_repository(root: str) -> Repository | None:
+    """The repository of the work tree around a folder. A bare one that a folder may contain is none of a work tree."""
+    folder = root
+    while True:
+        place = f"{folder}/.git"
+        if os.access(place, os.F_OK):  # a no costs less than an exception
+            if os.path.isfile(place):
+                git_dir = _named_git_dir(folder)
+                return Repository(folder, git_dir) if git_dir else None
+            if _is_git_dir(place):
+                return Repository(folder, os.path.realpath(place))
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+
+
+def _named_git_dir(folder: str) -> str | None:
+    """The git dir that a file `.git` names, as in a linked worktree or a submodule."""
+    raw = read_file(os.path.realpath(f"{folder}/.git"), 4096) or b""
+    if not raw.startswith(b"gitdir: "):
+        return None
+    named = os.path.realpath(os.path.join(folder, os.fsdecode(raw[8:].rstrip(b"\r\n"))))
+    return named if _is_git_dir(named) else None
+
+
+def _is_git_dir(path: str) -> bool:
+    return os.path.lexists(f"{path}/HEAD") and (os.path.isdir(f"{path}/objects") or os.path.isfile(f"{path}/commondir"))
+
+
 def linked_worktrees(root: str) -> list[Worktree]:
-    """The repository's linked worktrees, without the main one; empty if git fails."""
-    listing = run_git(root, "worktree", "list", "--porcelain", "-z") if repository_of(root) else None
+    """The repository's linked worktrees, without the main one."""
+    repository = find_repository(root)
+    place = f"{repository.common_dir}/worktrees" if repository else ""
     found = []
-    for entry in (listing or "").split("\0\0")[1:]:
-        facts = dict(line.partition(" ")[::2] for line in entry.split("\0") if line)
-        if "worktree" in facts:
-            found.append(Worktree(facts["worktree"], facts.get("branch", ""), "prunable" in facts))
+    for name in sorted(names_in(place)) if place else ():
+        where = (read_file(f"{place}/{name}/gitdir", 4096) or b"").rstrip(b"\r\n")
+        if where:
+            path = os.path.dirname(os.path.join(place, name, os.fsdecode(where)))
+            head = os.fsdecode((read_file(f"{place}/{name}/HEAD", 4096) or b"").rstrip(b"\r\n"))
+            branch = head.removeprefix("ref: ") if head.startswith("ref: ") else ""
+            locked = os.path.lexists(f"{place}/{name}/locked")
+            found.append(Worktree(os.path.normpath(path), branch, not locked and not os.path.lexists(f"{path}/.git")))
     return found
 
 
@@ -43,7 +112,7 @@ def tag_commit(root: str, name: str, message: str) -> str | None:
     """Tag the current commit; None if git fails."""
     fallback = ("-c", "user.name=Overhand", "-c", "user.email=overhand@localhost")  # for a git without an identity
     for identity in ((), fallback):
-        if run_git(root, *identity, "-c", "tag.gpgSign=false", "tag", "-a", "-m", message, "--", name) is not None:
+        if run_git(root, *identity, "tag", "-a", "--no-sign", "-m", message, "--", name) is not None:
             return name
     return None
 
@@ -54,14 +123,111 @@ def is_untracked(root: str, path: str) -> bool:
 
 
 def run_git(root: str, *args: str) -> str | None:
-    """The output of a git command; None if it fails, is missing or takes too long."""
+    """The output of a git command in the repository around a folder; None if there is none, or git fails."""
+    repository = find_repository(root)
+    if repository is None or not _may_be_used(repository):
+        return None
+    where = {
+        "GIT_DIR": repository.git_dir,
+        "GIT_WORK_TREE": repository.top,
+        "GIT_INDEX_FILE": f"{repository.git_dir}/index",
+    }
+    more = _disarmed(repository, root, where)
+    if more is None:
+        return None
+    settings = [word for setting in (*_SETTINGS, *more) for word in ("-c", setting)]
+    return _output(["--no-pager", *settings, "-C", root, *args], where)
+
+
+def is_safe_directory(folder: str) -> bool:
+    """Whether the user's own git configuration names a folder of another owner as safe."""
+    told = _output(["-C", "/", "config", "-z", "--type=path", "--show-scope", "--get-all", "safe.directory"], {}) or ""
+    words = told.split("\0")
+    safe = False
+    for scope, value in zip(words[::2], words[1::2], strict=False):
+        if scope not in _OWN_SCOPES:
+            continue
+        if not value:
+            safe = False  # an empty one takes back those before it
+        elif value.endswith("/*"):
+            safe = safe or folder.startswith(os.path.realpath(value[:-2]).rstrip("/") + "/")
+        else:
+            safe = safe or value == "*" or os.path.realpath(value) == folder
+    return safe
+
+
+def is_own(path: str) -> bool:
+    """Whether a file or folder belongs to this user; to root, also what belongs to the user who called sudo."""
+    try:
+        owner = os.lstat(path).st_uid
+    except OSError:
+        return False
+    us = os.geteuid()
+    return owner == us or (us == 0 and str(owner) == os.environ.get("SUDO_UID"))
+
+
+def _may_be_used(repository: Repository) -> bool:
+    """Git's own rule: a repository of another user can name programs, so the user must call it safe."""
+    parts = (repository.top, f"{repository.top}/.git", repository.git_dir)
+    return all(is_own(part) for part in parts) or is_safe_directory(repository.top)
+
+
+def _disarmed(repository: Repository, root: str, where: dict[str, str]) -> list[str] | None:
+    """Settings that switch off the programs that the repository's own configuration names; None if that is impossible.
+
+    It is the same list that the next git reads, with all that it includes.
+    """
+    paths = (f"{repository.common_dir}/config", f"{repository.git_dir}/config.worktree")
+    texts = [_config_text(path) for path in paths]
+    if None in texts:
+        return None
+    if not any(word in text for word in _SUSPECT for text in texts if text):
+        return []
+    told = _output(["-C", root, "config", "--list", "-z", "--show-scope"], where)
+    if told is None:
+        return None
+    words = told.split("\0")
+    own: dict[str, str] = {}  # what the user set
+    switched_off: set[str] = set()
+    for scope, entry in zip(words[::2], words[1::2], strict=False):
+        key, has_value, value = entry.partition("\n")
+        section, _, rest = key.partition(".")
+        name, has_name, _ = rest.rpartition(".")
+        if scope in _OWN_SCOPES:
+            own[key] = value if has_value else "true"
+        if section == "hook" and has_name:
+            switched_off.add(f"hook.{name}.enabled")
+        elif section == "filter" and has_name and scope not in _OWN_SCOPES:
+            switched_off.add(key)
+    for key in switched_off:
+        beside = key.removesuffix("process")
+        hides = key != beside and key not in own and (f"{beside}clean" in own or f"{beside}smudge" in own)
+        if "=" in key or hides:  # a setting cannot name it; or git would pass over the user's own filter
+            return None
+    off = {key: "false" if key.endswith((".enabled", ".required")) else "" for key in switched_off}
+    return [f"{key}={own.get(key, off[key]) if key.startswith('filter.') else off[key]}" for key in sorted(off)]
+
+
+def _config_text(path: str) -> bytes | None:
+    """A configuration in lower case, empty if there is none; None for what is no regular file, or too big."""
+    if not os.path.lexists(path):
+        return b""
+    raw = read_file(os.path.realpath(path), _MAX_CONFIG)
+    return None if raw is None or len(raw) > _MAX_CONFIG else raw.lower()
+
+
+def _output(args: list[str], where: dict[str, str]) -> str | None:
+    """What git prints; None if it fails, is missing or takes too long."""
+    import subprocess
+
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith("GIT_CONFIG_")}
     try:
         done = subprocess.run(
-            ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", root, *args],
+            ["git", *args],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=_PATIENCE,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+            env={**kept, **_ENVIRONMENT, **where},
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
