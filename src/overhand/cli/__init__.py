@@ -73,8 +73,9 @@ def _run(words: list[str], progress: _Progress, *, as_json: bool) -> int:
         return 0
     verb = parsed.verb
     there = not as_json and sys.stdout.isatty() and sys.stdin.isatty()  # a person can be asked
+    here = "." if verb.name == "init" and "OVERHAND_PROJECT" not in os.environ else None  # it means this folder
     session = open_session(
-        parsed.project,
+        parsed.project or here,
         "cli",
         interactive=there,
         tell=_silent if as_json else progress.tell,

@@ -9,7 +9,7 @@ from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotF
 from overhand.record import log
 from overhand.record.events import Accepted, Created, Event, add, fold
 from overhand.record.task import Record
-from overhand.system import LOCK_PATIENCE, Bell, Lock, random_text, read_file, ring_bells, write_file, write_new
+from overhand.system import LOCK_PATIENCE, Bell, Lock, is_own, random_text, read_file, ring_bells, write_file, write_new
 from overhand.words import is_run_id, is_task_id, slug
 
 TYPE_CHECKING = False
@@ -35,23 +35,34 @@ class NewTask(Record, frozen=True):
 
 
 def find_root(start: str, *, given: str | None = None) -> str:
-    """The project around `start`: the nearest `.overhand` or `.agent-workspaces`, else the repository, else `start`."""
+    """The project around `start`: the nearest folder with `.overhand`, or the repository's top, else `start`.
+
+    A folder above that belongs to another user counts only if the user's git configuration calls it safe: with its
+    settings, its owner could have programs run.
+    """
     if given is not None:
         if not os.path.isdir(given):
             raise NotFound(f"There is no folder {given}.", "Name an existing one: overhand --project DIR …")
         return os.path.realpath(given)
-    start = os.path.realpath(start)
-    repository = None
-    folder = start
-    while True:
-        if os.path.isdir(f"{folder}/.overhand") or os.path.isdir(f"{folder}/{WORKSPACES}"):
-            return folder
-        if repository is None and os.path.exists(f"{folder}/.git"):
-            repository = folder
+    start = folder = os.path.realpath(start)
+    while not (mark := _project_mark(folder)):
         above = os.path.dirname(folder)
         if above == folder:
-            return repository or start
+            return start
         folder = above
+    if folder == start or (is_own(folder) and is_own(mark)):
+        return folder
+    from overhand.system import is_safe_directory  # asks git
+
+    return folder if is_safe_directory(folder) else start
+
+
+def _project_mark(folder: str) -> str:
+    """What makes this folder a project when one starts below it."""
+    if os.path.isdir(f"{folder}/.overhand"):
+        return f"{folder}/.overhand"
+    git = f"{folder}/.git"
+    return git if os.path.lexists(f"{git}/HEAD") or os.path.isfile(git) else ""
 
 
 def new_run_id() -> str:

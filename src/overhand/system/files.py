@@ -137,6 +137,16 @@ def _open_to_read(path: str) -> int:
     raise BlockingIOError(11, "Resource temporarily unavailable", path)
 
 
+def is_own(path: str) -> bool:
+    """Whether a file or folder belongs to this user; to root, also what belongs to the user who called sudo."""
+    try:
+        owner = os.lstat(path).st_uid
+    except OSError:
+        return False
+    us = os.geteuid()
+    return owner == us or (us == 0 and str(owner) == os.environ.get("SUDO_UID"))
+
+
 def random_text(count: int) -> str:
     return "".join(["0123456789abcdefghijklmnopqrstuvwxyz"[byte % 36] for byte in os.urandom(count)])
 

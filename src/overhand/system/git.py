@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from overhand.system.files import names_in, read_file
+from overhand.system.files import is_own, names_in, read_file
 
 _PATIENCE = 30  # seconds
 _SETTINGS = (
@@ -154,16 +154,6 @@ def is_safe_directory(folder: str) -> bool:
         else:
             safe = safe or value == "*" or os.path.realpath(value) == folder
     return safe
-
-
-def is_own(path: str) -> bool:
-    """Whether a file or folder belongs to this user; to root, also what belongs to the user who called sudo."""
-    try:
-        owner = os.lstat(path).st_uid
-    except OSError:
-        return False
-    us = os.geteuid()
-    return owner == us or (us == 0 and str(owner) == os.environ.get("SUDO_UID"))
 
 
 def _may_be_used(repository: Repository) -> bool:

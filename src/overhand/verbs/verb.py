@@ -166,8 +166,8 @@ def open_session(
     if given is None and inside and os.path.isdir(inside):
         given = inside
     try:
-        here = os.getcwd() if given is None else given
+        here = os.getcwd() if given in (None, ".") else given
     except FileNotFoundError:
         raise NotFound("The folder you are in is gone.", "Go to an existing one.") from None
-    root = find_root(here, given=given)
+    root = find_root(here, given=here if given == "." else given)
     return Session(root, via, interactive=interactive, tell=tell, progress=progress, confirm=confirm, read=read)
