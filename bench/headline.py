@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import measure
 from measure import OVERHAND, PYTHON, Row
 
-from overhand.system import dump_line, machine_id, pid_namespace
+from overhand.system import dump_line, hold_life, machine_id, pid_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +125,7 @@ def _task(place: Path, number: int) -> list[int]:
     (folder / "log.jsonl").write_text("".join(dump_line({**event, **stamp}) + "\n" for event in events))
     os.utime(folder / "log.jsonl", (time.time() - 3600,) * 2)
     (folder / f"runs/{run}/stdout").touch()
-    return [_lock(folder / f"runs/{run}/life")] if live else []
+    return [hold_life(str(folder / f"runs/{run}"))] if live else []
 
 
 def _events(name: str, number: int, run: str, *, live: bool) -> list[dict[str, Any]]:

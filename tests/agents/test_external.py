@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -218,14 +218,14 @@ def waiter(tmp_path: Path, folder: Path, run: str, *, at: int | None) -> int:
     (place / "job.json").write_text(json.dumps(job))
     env = {**os.environ, "OVERHAND_JOB": str(place / "job.json"), "OVERHAND_OUTPUT": str(place / "OUTPUT.md")}
     program = [str(HERE / "killed_at.py"), str(at)] if at is not None else ["-m", "overhand.agents.drivers.external"]
-    with (tmp_path / "life").open("w") as life:
-        fcntl.flock(life, fcntl.LOCK_EX)
-        child = subprocess.Popen(
-            [sys.executable, "-P", *program], env=env, stdin=subprocess.DEVNULL, pass_fds=(life.fileno(),)
-        )
+    life, looked_at = os.pipe()
+    child = subprocess.Popen([sys.executable, "-P", *program], env=env, stdin=subprocess.DEVNULL, pass_fds=(life,))
+    os.close(life)
     child.wait(60)
-    with (tmp_path / "life").open("r+") as life:
-        fcntl.flock(life, fcntl.LOCK_EX)  # free when the start command, too, is gone
+    gone = select.poll()
+    gone.register(looked_at, 0)
+    gone.poll()  # there is no reader any more when the start command, too, is gone
+    os.close(looked_at)
     return child.returncode
 
 

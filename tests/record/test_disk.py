@@ -11,64 +11,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from overhand.record import LOG_FILE
 from overhand.system import Lock, is_stopped, start_time
+from support.disk import fill, pad, small_disk
 from support.scene import Scene, lines, until
-from support.warm import make_project
+
+__all__ = ["small_disk"]  # a fixture
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from overhand.record import Store
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    """A project on a file system of one megabyte."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system needs root")
-    project = make_project(disk / "project")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(project.config_home))
-    scene = Scene(project)
-    try:
-        yield scene
-        until(scene.is_quiet, f"no process left of {scene.path}; now {scene.left()}")
-    finally:
-        subprocess.run(["mount", "-o", "remount,rw,size=4m", str(disk)], check=True)
-        project.cleanup()
-        until(lambda: subprocess.run(["umount", str(disk)], check=False).returncode == 0, "a disk that nobody uses")
-
-
-def fill(folder: Path) -> Path:
-    """Take every byte that is left."""
-    path = folder / "ballast"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-    try:
-        for size in (65536, 4096, 512, 1):
-            try:
-                while os.write(fd, b"\0" * size):
-                    pass
-            except OSError:
-                continue
-    finally:
-        os.close(fd)
-    return path
-
-
-def pad(store: Store, task: str) -> Path:
-    """Bring the log to the end of a page: a full file system still has room in a page that is begun."""
-    path = Path(store.folder(task)) / LOG_FILE
-    short = (-path.stat().st_size - 20) % 4096
-    frame = b'{"e":"ballast","of":"%s"}\n'
-    with open(path, "ab") as file:
-        file.write(frame % (b"x" * (short - len(frame) + 2)))
-    assert -path.stat().st_size % 4096 == 20
-    return path
+    pass
 
 
 def test_a_torn_tail_is_cut_off_before_the_next_event(scene: Scene) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 from overhand import cli
 from overhand.policy import Actor, load_config
 from overhand.record import Store, append_lines
-from overhand.runs import control, finish_run, settle_run, start_run
-from overhand.system import write_new
+from overhand.runs import control, finish_run, settle_run, start_run, stop_run
+from overhand.system import Members, send_signal, write_new
 from overhand.testing.countdown import Countdown
 
 spawned: list[int] = []
@@ -62,6 +62,11 @@ def main(root: str, task: str, step: str) -> None:
     elif step == "hear":
         settled = settle_run(work, task)
         control.drain(work, settled, settled.runs[-1])
+    elif step == "stop":  # each scan and each signal is a point as well
+        os.killpg = between(os.killpg)
+        countdown.everywhere(send_signal)
+        Members.scan = between(Members.scan)  # type: ignore[method-assign]
+        stop_run(work, task, "timeout", 10.0)
     elif step == "delegate":
         cli.main(["--project", root, "delegate", "--agent", "worker", task])
     else:

@@ -67,16 +67,15 @@ def test_wait_has_a_time_of_its_own(scene: Scene) -> None:
 
 
 EXHAUSTED = """
-import fcntl, os, resource, sys, threading
-from overhand.system import files, machine, members
+import os, resource, sys, threading
+from overhand.system import detached, machine, members
 from overhand.errors import StorageFailed
 
-held = os.open("lock", os.O_RDWR | os.O_CREAT)
-fcntl.flock(held, fcntl.LOCK_EX)
+held = detached.hold_life(".")
 sight = members.SharedSight("NAME")
 resource.setrlimit(resource.RLIMIT_NOFILE, (os.dup(held) + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 said = []
-for look in (lambda: files.is_held("lock"), lambda: machine.process_row(os.getpid()), sight.read, sight.read):
+for look in (lambda: detached.lives("."), lambda: machine.process_row(os.getpid()), sight.read, sight.read):
     try:
         said.append(str(look()))
     except (StorageFailed, OSError) as error:

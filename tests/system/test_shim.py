@@ -49,19 +49,21 @@ def test_the_agent_sees_its_own_environment_and_no_word_about_a_locale(tmp_path:
 
 
 def test_who_only_looks_at_a_run_is_no_member_of_it(tmp_path: Path) -> None:
-    """A verb that tests the lock has its file open for a moment; with the holder's lock it hangs on the descriptor."""
+    """A verb that probes `life` has it open for writing for a moment; a process of the run has it open for reading."""
     life = detached.hold_life(str(tmp_path))
     quiet = {"PATH": os.environ["PATH"]}
     holder = subprocess.Popen(["sleep", "60"], pass_fds=[life], env=quiet, start_new_session=True)
     os.close(life)
-    with open(tmp_path / "life", "rb") as looked_at:
-        looker = subprocess.Popen(["sleep", "60"], pass_fds=[looked_at.fileno()], env=quiet, start_new_session=True)
+    looked_at = [os.open(tmp_path / "life", flags) for flags in (os.O_WRONLY | os.O_NONBLOCK, os.O_PATH)]
+    looker = subprocess.Popen(["sleep", "60"], pass_fds=looked_at, env=quiet, start_new_session=True)
     try:
         assert list(Members(str(tmp_path), "OVERHAND_RUN=x", frozenset()).scan()) == [holder.pid]
     finally:
         for process in (holder, looker):
             process.kill()
             process.wait()
+        for fd in looked_at:
+            os.close(fd)
 
 
 def test_what_the_supervisor_started_itself_is_nobodys_orphan(tmp_path: Path) -> None:

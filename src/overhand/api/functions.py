@@ -57,7 +57,7 @@ from overhand.runs import (
     write_result,
 )
 from overhand.supervisor import hand_to_supervisor
-from overhand.system import deadline, repository_of, take_life_lock, write_file
+from overhand.system import deadline, hold_life, repository_of, write_file
 from overhand.verbs import draft_in_session, make_tasks, note_refusal
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
         run_id = new_run_id()
         place = actor.store.run_folder(task_id, run_id)
         spec = open_run_folder(actor, locked, run_id, prepared)
-        life = take_life_lock(f"{place}/life")  # no other process knows the folder yet
+        life = hold_life(place)
         # a function waits for room in its own process: only now may others see it as accepted
         made = run_created(run_id, function.agent.name, "function", task.timeout).replace(attached=True)
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))

@@ -19,7 +19,7 @@ from overhand.agents import Agent
 from overhand.api.functions import Batch, FunctionAgent, run_function
 from overhand.api.plans import FunctionNodes
 from overhand.api.pool import Pool
-from overhand.errors import BadInput, TimedOut
+from overhand.errors import BadInput, Refused, TimedOut
 from overhand.plans import Plan
 from overhand.policy import (
     Config,
@@ -168,7 +168,11 @@ class Task:
 
     def stop(self, *, now: bool = False) -> Result:
         """End it; an in-process function goes on unheard, its result is refused."""
-        stop_tasks(self.project.session, id=[self.id], now=now)
+        for row in stop_tasks(self.project.session, id=[self.id], now=now).payload["tasks"]:
+            if pids := row.get("left"):
+                raise Refused(f"Processes could not be ended: {', '.join(map(str, pids))}.")
+            if problem := row.get("problem"):
+                raise Refused(f"Its processes were ended, but this could not be recorded: {problem}")
         return self.show()
 
 

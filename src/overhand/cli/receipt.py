@@ -182,7 +182,9 @@ def _look_at(payload: Payload) -> Iterator[str]:
         yield colour(f"tests, checks, CI or settings changed: {one_line(', '.join(look['sensitive']), 200)}", "yellow")
     if look.get("leftovers"):
         pids = ", ".join(map(str, look["leftovers"]))
-        yield colour(f"processes were left behind: {pids} (overhand stop {payload['handle']} ends them)", "yellow")
+        tried = any(notice.startswith("Processes could not be ended") for notice in payload["notices"])
+        how = "it could not end them" if tried else f"overhand stop {payload['handle']} ends them"
+        yield colour(f"processes were left behind: {pids} ({how})", "yellow")
 
 
 def _asked(payload: Payload) -> Iterator[str]:

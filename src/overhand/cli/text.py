@@ -176,7 +176,16 @@ def _stop(payload: Payload) -> Iterator[str]:
             "asked": "stopped",
             "leftovers ended": "its leftover processes were ended",
         }
-        yield f"{row['handle']}  {what.get(row['was'], 'nothing ran')} · {row['status'] or 'not started'}"
+        name = row["handle"] or row["task_id"]
+        if pids := row.get("left"):
+            yield f"{name}  not stopped: processes could not be ended: {', '.join(map(str, pids))}"
+            yield f"   End them as root or as the user they belong to: kill -KILL {' '.join(map(str, pids))}"
+        elif row.get("problem"):
+            yield f"{name}  its processes were ended"
+        else:
+            yield f"{name}  {what.get(row['was'], 'nothing ran')} · {row['status'] or 'not started'}"
+        if row.get("problem"):
+            yield f"   This could not be recorded: {printable(row['problem'])}"
 
 
 def _check(payload: Payload) -> Iterator[str]:

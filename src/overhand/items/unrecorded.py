@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import OverhandError
-from overhand.system import Lock, epoch_of, is_held, now_stamp, read_file, write_file
+from overhand.system import Lock, epoch_of, has_reader, now_stamp, read_file, write_file
 
 if TYPE_CHECKING:
     from overhand.record import Run, Store, Task
@@ -77,7 +77,7 @@ def alive_since(store: Store, at: float, until: float | None, margin: float) -> 
         and (
             run.ended is None
             or epoch_of(run.ended) >= at - margin
-            # a leftover process keeps the run's shim alive, which holds this lock
-            or (run.leftovers and is_held(f"{store.run_folder(task.id, run.id)}/life"))
+            # a leftover process keeps the run's shim alive, which keeps `life` open
+            or (run.leftovers and has_reader(f"{store.run_folder(task.id, run.id)}/life"))
         )
     ]

@@ -9,7 +9,15 @@ import os
 from contextvars import ContextVar
 
 from overhand.errors import NotAllowed, OverhandError
-from overhand.system import ancestors_of, environment_of, is_held, known_sessions, lock_holder, shim_place, start_time
+from overhand.system import (
+    ancestors_of,
+    environment_of,
+    has_reader,
+    known_sessions,
+    lock_holder,
+    shim_place,
+    start_time,
+)
 from overhand.words import is_run_id, is_task_id
 
 TYPE_CHECKING = False
@@ -177,7 +185,7 @@ def _from_run(store: Store, task: Task, run: Run) -> Caller:
         depth=task.depth,
         path=tuple(task.path),
         left=left,
-        live=not run.has_ended and is_held(f"{place}/life"),
+        live=not run.has_ended and has_reader(f"{place}/life"),
         can_delegate=bool(task.settings.get("can_delegate", True)),
         level=task.level,
     )

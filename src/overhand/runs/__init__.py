@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from overhand.runs.checks import checks_after, checks_before, end_checks
     from overhand.runs.control import ControlInput, child_of_control, handle_control, has_printed_delegation
     from overhand.runs.control import owes_report, report_to_parent
+    from overhand.runs.ending import COULD_NOT_END, end_members, living_runs, still_alive, stop_cause, tell_left
     from overhand.runs.evidence import Returned, live_steps, preview_return, read_return
     from overhand.runs.finish import can_be_mended, finish_run, gather_evidence, unjudged_run
     from overhand.runs.handover import is_resumable, message_event, shown_messages, tail_of_file, whole_message
@@ -38,6 +39,7 @@ else:
             "checks": "checks_after checks_before end_checks",
             "control": "ControlInput child_of_control handle_control has_printed_delegation owes_report "
             "report_to_parent",
+            "ending": "COULD_NOT_END end_members living_runs still_alive stop_cause tell_left",
             "evidence": "Returned live_steps preview_return read_return",
             "finish": "can_be_mended finish_run gather_evidence unjudged_run",
             "handover": "is_resumable message_event shown_messages tail_of_file whole_message write_previous_runs",

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from overhand.errors import BudgetExceeded, OverhandError
+from overhand.errors import BudgetExceeded, Busy, OverhandError, StorageFailed
 from overhand.policy import CHECKPOINT_LEVEL, STOP_LEVEL, WARN_LEVEL, budget_level, context_level, own_cap, say_budget
 from overhand.record import LimitReached, Notice
 from overhand.runs import checkpoints, spending
@@ -53,16 +53,20 @@ def count_usage(actor: Actor, task_id: str, *, note: bool = True) -> Counted:
     usage = spending.reported_usage(place)
     found: list[Reached] = [*_spent(actor, task), *(_context(task, current, place, usage) if usage else ())]
     new = [one for one in found if one.key not in one.owner.limits]
-    if usage is not None and (new or note):
-        with actor.store.lock(task_id, actor.by) as locked:
-            now = locked.task.run(current.id)
-            if now is not None and now.state != "ended" and now.usage != usage:
-                locked.append(spending.usage_event(current.id, usage))
-    again: list[str] = []
-    for one in new:
-        if _act(actor, one) and one.owner is not task:
-            again += [one.owner.id, *(one.owner.reserved if one.level >= STOP_LEVEL else ())]
-    return Counted(next((one.key for one in found if one.level >= STOP_LEVEL), ""), again)
+    counted = Counted(next((one.key for one in found if one.level >= STOP_LEVEL), ""))
+    try:
+        if usage is not None and (new or note):
+            with actor.store.lock(task_id, actor.by) as locked:
+                now = locked.task.run(current.id)
+                if now is not None and now.state != "ended" and now.usage != usage:
+                    locked.append(spending.usage_event(current.id, usage))
+        for one in new:
+            if _act(actor, one) and one.owner is not task:
+                counted.again.extend([one.owner.id, *(one.owner.reserved if one.level >= STOP_LEVEL else ())])
+    except (Busy, StorageFailed):
+        if not counted.stop:
+            raise
+    return counted  # a run that has used up its budget is stopped, whether that could be recorded or not
 
 
 def _spent(actor: Actor, task: Task) -> list[Reached]:

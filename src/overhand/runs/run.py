@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from overhand.agents import find_driver, lookup
 from overhand.errors import Busy, OverhandError, Refused, storage_failed
@@ -14,7 +14,6 @@ from overhand.record import (
     ABSENT,
     Judged,
     LockedTask,
-    Notice,
     RunCreated,
     RunEnded,
     RunNeverBegan,
@@ -25,6 +24,7 @@ from overhand.record import (
     open_tasks,
 )
 from overhand.runs import prepare, prompt, spending
+from overhand.runs.ending import COULD_NOT_END, end_members, is_half_stopped, stop_cause, tell_left
 from overhand.runs.prompt import RUN_MARKER
 from overhand.system import (
     Probe,
@@ -33,10 +33,8 @@ from overhand.system import (
     machine_id,
     pid_namespace,
     probe_process,
-    read_file,
     shim_pid,
     start_detached,
-    stop_detached,
     write_file,
     write_new,
 )
@@ -151,15 +149,30 @@ def adopt(actor: Actor, task_id: str) -> Liveness:
     The run's `life` decides, never a pid. A run that is alive but was never recorded as started gets its `run.started`;
     a dead one is ended with its cause; one that never began is queued again without using up an attempt.
     """
-    with actor.store.lock(task_id, actor.by) as locked:
-        return _settle(actor, locked)
+    return _settled(actor, task_id)[1]
 
 
 def settle_run(actor: Actor, task_id: str, *, cause: Cause | None = None) -> Task:
     """Adopt the current run and return the task as it is recorded then; `cause` says why a dead one was ended."""
+    return _settled(actor, task_id, cause)[0]
+
+
+def _settled(actor: Actor, task_id: str, cause: Cause | None = None) -> tuple[Task, Liveness]:
+    """Settle under the task's lock; a stop that another process began is finished first, without the lock."""
     with actor.store.lock(task_id, actor.by) as locked:
-        _settle(actor, locked, cause)
-        return locked.task
+        run = locked.task.current_run
+        place = actor.store.run_folder(task_id, run.id) if run else ""
+        ours = run is not None and not (run.has_ended or run.attached or run.is_plan_run) and same_pid_world(run)
+        if cause is not None or not ours or not is_half_stopped(place):
+            found = _settle(actor, locked, cause)
+            return locked.task, found
+    why = stop_cause(place)
+    left = end_members(actor, place, why or "cancelled", 0.0)
+    with actor.store.lock(task_id, actor.by) as locked:
+        found = _settle(actor, locked, why)
+        if left:
+            tell_left(locked, left)
+        return locked.task, found
 
 
 def _settle(actor: Actor, locked: LockedTask, cause: Cause | None = None) -> Liveness:
@@ -239,19 +252,13 @@ def stop_children(actor: Actor, task: Task) -> list[str]:
     return asked
 
 
-def stop_cause(place: str) -> Cause | None:
-    """Why we ended it, recorded before the first signal: a successor must know that it wasn't the agent's own end."""
-    raw = read_file(f"{place}/stopped")
-    return cast("Cause", raw.decode("ascii", "replace").strip()) if raw else None  # only we write this file
-
-
 def same_pid_world(run: Run) -> bool:
     """Whether pids recorded by this run mean anything here."""
     return run.boot == boot_id() and run.pidns in ("", pid_namespace())
 
 
 def stop_run(actor: Actor, task_id: str, cause: Cause, grace: float) -> Task:
-    """End a live run's processes, then record its end."""
+    """End a live run's processes, then record its end: whatever keeps us from recording it, they are ended."""
     task = actor.store.task(task_id)
     run = task.current_run
     if run is None or run.has_ended:
@@ -265,13 +272,14 @@ def stop_run(actor: Actor, task_id: str, cause: Cause, grace: float) -> Task:
             return locked.task
     if not same_pid_world(run):
         return settle_run(actor, task_id)
-    if not os.path.exists(f"{place}/stopped"):
-        write_file(f"{place}/stopped", f"{cause}\n")
-    left = stop_detached(place, f"{RUN_MARKER}={run.id}", grace=grace, spare=actor.spare)
+    left = end_members(actor, place, cause, grace)
     task = settle_run(actor, task_id, cause=cause)
     if left:
         with actor.store.lock(task_id, actor.by) as locked:
-            locked.append(Notice(text=f"Processes could not be ended: {', '.join(map(str, left))}"))
+            tell_left(locked, left)
+            task = locked.task
+        if task.current_run and not task.current_run.has_ended:
+            raise Refused(f"{COULD_NOT_END}{', '.join(map(str, left))}.")  # the supervisor tries again
     return task
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from overhand.errors import OverhandError
 from overhand.questions import QUIET_SECONDS, has_file_question, has_waiting_process, may_park, update_blocked
 from overhand.record import LOG_FILE, Notice
-from overhand.runs import RUN_MARKER, USAGE_FILE, ControlInput, handle_control, same_pid_world, stop_run
+from overhand.runs import RUN_MARKER, USAGE_FILE, ControlInput, handle_control, same_pid_world, stop_cause, stop_run
 from overhand.runs import adopt as adopt_run
 from overhand.supervisor.context import Changed, RunOver
 from overhand.system import (
@@ -146,6 +146,10 @@ class LiveRuns:
             return
         if task.escalation(current.id):
             self._stop(task.id, "exit", grace)
+            return
+        why = stop_cause(place)
+        if why is not None and why != "answer-timeout":  # that one is parked again, unless it has been answered
+            self._stop(task.id, why, grace)  # it was being stopped by a process that is gone
             return
         if watch.pidfd is None and exit_code(place) is not None:  # it ended before we watched it
             self._over(task.id)

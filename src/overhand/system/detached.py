@@ -1,12 +1,11 @@
 """A detached process and the folder that records its state.
 
-`start` claims the right to run (made with O_EXCL, once), `life` is locked by the kernel for as long as the shim or its
-child lives, `exit` holds the exit code. Pids (`shim`, `pid`) say what to signal; they never decide what is alive.
+`start` claims the right to run (made with O_EXCL, once), `life` is a FIFO that has a reader for as long as the shim or
+its child lives, `exit` holds the exit code. Pids (`shim`, `pid`) say what to signal; they never decide what is alive.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import signal
@@ -56,6 +55,7 @@ _LIFE_FD = 9
 _FORBIDDEN = b"never began\n"  # in `start`: written by `probe`, not by a shim
 _SHELL = "/bin/sh"
 _LOOKS = 300  # scans before processes that survive every SIGKILL are given up: at least five seconds
+_REFUSALS = 20  # scans in a row after which processes of another user are given up
 _spawning = threading.Lock()
 _children: set[int] = set()  # shims that this process started and has not reaped, as the kernel has them
 
@@ -69,19 +69,25 @@ class Probe:
 
 
 def hold_life(place: str) -> int:
-    """Take the lock that marks the run as alive; processes that inherit the descriptor hold it too.
+    """Make the FIFO `life` and open its read end: the run is alive until every process that inherits it has ended.
 
-    The file is locked before it gets its name: a process that tests the lock could otherwise block us.
+    Unlike a lock, which any holder of the descriptor can release for all of them, a read end can only be closed by each
+    process for itself. The FIFO gets its name after it has its reader, so it is never seen without one before the run
+    is over, and write-only permissions, so that a process of another run can't open it for reading.
     """
-    fd = take_life_lock(f"{place}/life.new")
-    os.rename(f"{place}/life.new", f"{place}/life")
-    return fd
-
-
-def take_life_lock(path: str) -> int:
-    """Take the lock of a file that no other process opens yet."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    new = f"{place}/life.new"
+    try:
+        os.mkfifo(new, 0o600)
+    except FileExistsError:  # of a starter that was killed
+        os.unlink(new)
+        os.mkfifo(new, 0o600)
+    fd = os.open(new, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.fchmod(fd, 0o200)
+        os.rename(new, f"{place}/life")
+    except OSError:
+        os.close(fd)
+        raise
     return fd
 
 
@@ -169,8 +175,8 @@ def _number(path: str) -> int | None:
 
 
 def lives(place: str) -> bool:
-    """Whether any process still holds the run's lock."""
-    return files.is_held(f"{place}/life")
+    """Whether a process of the run still has its `life` open for reading."""
+    return files.has_reader(f"{place}/life")
 
 
 def probe_process(place: str) -> Probe:
@@ -231,7 +237,7 @@ def wait_for_exit(place: str, shim: int | None, seconds: float) -> bool:
 def stop_detached(place: str, marker: str, *, grace: float, spare: frozenset[int] = frozenset()) -> list[int]:
     """End every member of a run: SIGTERM to the agent's group, SIGKILL to what is left, the shim last.
 
-    Returns the pids that could not be ended (on Linux only processes stuck in the kernel).
+    Returns the pids that could not be ended: of another user, or (on Linux) stuck in the kernel.
     """
     run = members.Members(place, marker, spare)
     found = run.scan()
@@ -239,8 +245,8 @@ def stop_detached(place: str, marker: str, *, grace: float, spare: frozenset[int
     if agent in found:
         try:
             os.killpg(os.getpgid(agent), signal.SIGTERM)
-        except ProcessLookupError:
-            pass  # it has just ended
+        except (ProcessLookupError, PermissionError):
+            pass  # it has just ended, or all of its group belong to another user
     else:
         for pid, started in found.items():
             members.send_signal(pid, started, signal.SIGTERM)
@@ -256,15 +262,17 @@ def _kill_all(place: str, run: members.Members) -> list[int]:
 
     Scans are counted, not seconds: on a busy machine killed processes take long to die.
     """
-    empty, found = 0, {}
+    empty, refused, found = 0, 0, {}
     for _ in range(_LOOKS):
         found = run.scan()
         empty = 0 if found else empty + 1
         if empty == 2:
             _end_shim(place)
             return []
-        for pid, started in found.items():
-            members.send_signal(pid, started, signal.SIGKILL)
+        sent = [members.send_signal(pid, started, signal.SIGKILL) for pid, started in found.items()]
+        refused = refused + 1 if found and not any(sent) else 0
+        if refused == _REFUSALS:
+            break
         time.sleep(0.05 if not found else 0.01)
     return sorted(found)
 

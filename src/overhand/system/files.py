@@ -1,14 +1,17 @@
-"""Whole files, written atomically and read without following links; locks on files, and their holders."""
+"""Whole files, written atomically and read without following links; locks and their holders, FIFOs and readers."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 
 from overhand.errors import EXHAUSTED, BadInput, Busy, NotFound, OverhandError, storage_failed
 
 MAX_DOCUMENT = 16 * 1024 * 1024
 MAX_PLAN = 4 * MAX_DOCUMENT  # a hundred thousand nodes
+_NO_READER = (errno.ENXIO, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR)  # the last three: it is no FIFO
 LOCK_PATIENCE = 5.0  # seconds that a writer tries before it names the holder and gives up
 
 
@@ -99,8 +102,6 @@ def read_file(path: str, limit: int = MAX_DOCUMENT) -> bytes | None:
     except OSError:
         return None
     try:
-        import stat
-
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             return None
@@ -242,6 +243,36 @@ def is_held(path: str) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def has_reader(path: str) -> bool:
+    """Whether a process has this FIFO open for reading; the kernel closes it when the process dies.
+
+    It is opened for writing, so that looking at it doesn't add a reader.
+    """
+    try:
+        fd = _open_to_write(path)
+    except OSError as error:
+        if error.errno in _NO_READER:
+            return False
+        raise storage_failed(error, "Cannot see whether a run is alive") from error  # it may well be
+    try:
+        return stat.S_ISFIFO(os.fstat(fd).st_mode)
+    finally:
+        os.close(fd)
+
+
+def _open_to_write(path: str) -> int:
+    """Open a FIFO if it has a reader; a permission that its agent took from us is restored first."""
+    flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags)
+    except PermissionError:
+        found = os.lstat(path)
+        if found.st_uid != os.geteuid() or not stat.S_ISFIFO(found.st_mode):
+            raise
+        os.chmod(path, 0o200)
+        return os.open(path, flags)
 
 
 def kernel_holder(path: str) -> int | None:

@@ -1,8 +1,8 @@
 """Which processes belong to a run.
 
 No single sign is enough: groups miss setsid, trees miss double forks once the subreaper is gone, the environment is
-empty after `env -i`. So a member is a descendant of the shim, or carries the run's marker, or holds the run's `life`,
-or lives in a session that a member was seen in earlier.
+empty after `env -i`. So a member is a descendant of the shim, or carries the run's marker, or has the run's `life`
+open for reading, or lives in a session that a member was seen in earlier.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Sight:
         self.children: dict[int, list[int]] = {}
         self.sessions: dict[int, list[int]] = {}
         self.marked: dict[str, list[int]] = {}  # by the marker's value in their environment
-        self.holders: dict[str, list[int]] = {}  # processes without the marker, by the `life` file they hold locked
+        self.holders: dict[str, list[int]] = {}  # processes without the marker, by the `life` that they can read
         for pid, row in rows.items():
             self.children.setdefault(row.parent, []).append(pid)
             self.sessions.setdefault(row.session, []).append(pid)
@@ -133,7 +133,7 @@ def _table_from_psutil() -> dict[int, Process]:
 
 
 def _held(pid: int) -> list[str]:
-    """The locks of runs that a process holds."""
+    """The runs' `life` that a process has open for reading; one that only probes it has it open for writing."""
     if not LINUX:
         return []  # without /proc we can't read the open files of other processes
     found = []
@@ -141,31 +141,35 @@ def _held(pid: int) -> list[str]:
         try:
             path = os.readlink(f"/proc/{pid}/fd/{name}")
             if path.endswith("/life"):
-                with open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:  # one that only tests the lock has it open too
-                    if any(b"FLOCK" in line and b"WRITE" in line for line in file):
-                        found.append(path)
+                with open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:
+                    flags = next(int(line[6:], 8) for line in file if line.startswith(b"flags:"))
+                if flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_PATH:
+                    found.append(path)
         except OSError:
             continue
     return found
 
 
-def send_signal(pid: int, started: float | None, number: signal.Signals) -> None:
-    """Signal exactly this process: by pidfd, after comparing its start time."""
+def send_signal(pid: int, started: float | None, number: signal.Signals) -> bool:
+    """Signal exactly this process: by pidfd, after comparing its start time. False if we are not allowed to."""
     if started is None:
-        return
+        return True
     try:
         if not hasattr(os, "pidfd_open"):
             if start_time(pid) == started:
                 os.kill(pid, number)
-            return
+            return True
         fd = os.pidfd_open(pid)
         try:
             if start_time(pid) == started:
                 signal.pidfd_send_signal(fd, number)
         finally:
             os.close(fd)
-    except (ProcessLookupError, PermissionError):
-        return
+    except ProcessLookupError:
+        return True  # it has just ended
+    except PermissionError:
+        return False
+    return True
 
 
 @dataclass(slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import agent_files, default_agent, find_agent
 from overhand.drafts import workspace_of
-from overhand.errors import BadInput, OverhandError, Refused, TimedOut
+from overhand.errors import BadInput, Busy, OverhandError, Refused, StorageFailed, TimedOut
 from overhand.policy import (
     Config,
     config_of_task,
@@ -20,12 +21,16 @@ from overhand.policy import (
     require_trusted,
 )
 from overhand.record import ABSENT, Accepted, Judged, StopRequested, open_tasks
-from overhand.runs import RUN_MARKER, end_checks, living_members, read_task_handoff, same_pid_world
+from overhand.runs import RUN_MARKER, end_checks, living_members, living_runs, read_task_handoff, same_pid_world
 from overhand.supervisor import hand_to_supervisor, running_supervisor
 from overhand.system import deadline, epoch_of, lives, random_text, stop_detached
+from overhand.verbs.stop_anyway import StopAnyway
 from overhand.verbs.tasks import refresh_task
 from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import option_duration
+
+_BEHIND = 3.0  # seconds that a supervisor may take to record the end of a dead run
+_SURE = 2.0  # seconds after the grace in which processes that could not be ended may do so after all
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
@@ -38,42 +43,71 @@ def stop_tasks(session: Session, id: list[str] | None = None, all: bool = False,
     if not id and not all:
         raise BadInput("Stop what?", "Name a task: overhand stop 3, or all of them: overhand stop --all")
     caller = find_caller(session.store)
-    if all:
-        task_ids = [s.id for s in open_tasks(session.store.tasks())]
-    else:
-        task_ids = [session.store.resolve(handle) for handle in id or []]
+    anyway = StopAnyway(session)
+    task_ids = _open_ids(session, anyway) if all else [session.store.resolve(handle) for handle in id or []]
     for task_id in task_ids if not caller.is_person else []:
         parent = session.store.task(task_id).parent
         if not parent or parent.run != caller.run:
             raise Refused(f"Task {task_id} was not delegated by this run.", "Ask the person who started it.")
-    task_ids = [*dict.fromkeys(t for task_id in task_ids for t in (task_id, *_awaited(session.store.task(task_id))))]
-    was = {task_id: ask_to_stop(session, caller, task_id, now) for task_id in task_ids}
+    task_ids = [*dict.fromkeys(t for task_id in task_ids for t in (task_id, *_awaited(anyway.task(task_id))))]
+    graces = {task_id: 0.0 if now else _grace(session, anyway.task(task_id)) for task_id in task_ids}
+    was = {
+        task_id: anyway.attempt(task_id, partial(ask_to_stop, session, caller, task_id, now), grace)
+        for task_id, grace in graces.items()
+    }
     asked = [task_id for task_id, what in was.items() if what == "asked"]
     if unbegun := [t for t, what in was.items() if what == "queued" and session.store.task(t).cause]:
         hand_to_supervisor(session.store, unbegun)  # the supervisor reports it to the run that delegated it
-    if asked and not hand_to_supervisor(session.store, asked):
-        raise Refused(
-            "The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox."
-        )
-    grace = max([_grace(session, task_id) for task_id in asked], default=0.0)
-    _wait_until_ended(session, asked, grace + 30 + len(asked))
+    _hand_over(session, anyway, {task_id: graces[task_id] for task_id in asked})
+    _wait_until_ended(session, anyway, asked, max([graces[task_id] for task_id in asked], default=0.0))
     for task_id in task_ids:
-        if (task := session.store.task(task_id)).item:
+        if (task := anyway.task(task_id)).item and task_id not in anyway.unrecorded:
             refresh_task(session, task)  # its tag shows that it was stopped
     rows = []
-    for task in map(session.store.task, task_ids):
+    for task in map(anyway.task, task_ids):
         end = {"status": task.status, "cause": task.last_run.cause if task.last_run else None}
-        row = {"task_id": task.id, "handle": task.handle, "was": was[task.id], **end, "headline": task.headline}
+        row: dict[str, Any] = {
+            "task_id": task.id,
+            "handle": task.handle,
+            "was": was[task.id],
+            **end,
+            "headline": task.headline,
+        }
+        if left := anyway.left(task):
+            row["left"] = left
+        if task.id in anyway.unrecorded:
+            row["problem"] = anyway.unrecorded[task.id]
         rows.append(row)
-    return Reply({"schema": "overhand.stop/1", "tasks": rows})
+    failed = any("left" in row or "problem" in row for row in rows)
+    return Reply({"schema": "overhand.stop/1", "tasks": rows}, int(failed))
 
 
-def _grace(session: Session, task_id: str) -> float:
-    """How long its run may take to end by itself; broken settings must not prevent a stop."""
-    settings = session.store.task(task_id).settings
+def _open_ids(session: Session, anyway: StopAnyway) -> list[str]:
+    """Every task that is queued or at work, and every one whose record can't be read."""
+    tasks = sorted(map(anyway.task, session.store.ids()), key=lambda task: (task.handle or 0, task.id))
+    broken = [task.id for task in tasks if task.id in anyway.unrecorded]
+    return [*(task.id for task in open_tasks(tasks) if task.id not in broken), *broken]
+
+
+def _hand_over(session: Session, anyway: StopAnyway, graces: dict[str, float]) -> None:
+    """Have the supervisor stop these; if none can be reached or started, end their processes from here."""
     try:
-        return config_of_task(session.root, load_config(session.root), settings).stop_grace
-    except BadInput:
+        if not graces or hand_to_supervisor(session.store, graces):
+            return
+    except OverhandError as error:
+        for task_id, grace in graces.items():
+            anyway.not_handed_over(task_id, error, grace)
+        return
+    raise Refused(
+        "The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox."
+    )
+
+
+def _grace(session: Session, task: Task) -> float:
+    """How long its run may take to end by itself; broken settings must not prevent a stop."""
+    try:
+        return config_of_task(session.root, load_config(session.root), task.settings).stop_grace
+    except OverhandError:
         return Config().stop_grace
 
 
@@ -110,11 +144,12 @@ def _awaited(task: Task) -> list[str]:
 def _end_leftovers(session: Session, task: Task) -> str:
     """A finished task may have left processes behind; `stop` ends those as well."""
     spare = _supervisor(session)
-    left = living_members(session.store, task, spare)
-    for run_id in left:
-        place = session.store.run_folder(task.id, run_id)
-        stop_detached(place, f"{RUN_MARKER}={run_id}", grace=1.0, spare=spare)
-    return "leftovers ended" if left else "nothing ran"
+    places = [session.store.run_folder(task.id, run_id) for run_id in living_members(session.store, task, spare)]
+    known = {run.id for run in task.runs}
+    lost = [place for place in living_runs(session.store, task.id) if os.path.basename(place) not in known]
+    for place in (*places, *lost):  # the lines of some may be missing in a damaged log
+        stop_detached(place, f"{RUN_MARKER}={os.path.basename(place)}", grace=1.0, spare=spare)
+    return "leftovers ended" if places or lost else "nothing ran"
 
 
 def _supervisor(session: Session) -> frozenset[int]:
@@ -123,18 +158,35 @@ def _supervisor(session: Session) -> frozenset[int]:
     return frozenset({pid} if pid else ())
 
 
-def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> None:
-    until = deadline(seconds)
-    left = task_ids
+def _wait_until_ended(session: Session, anyway: StopAnyway, task_ids: list[str], grace: float) -> None:
+    """Wait for the verdicts; a dead run whose end the supervisor does not record for a while is tried from here."""
+    until, sure = deadline(grace + 30 + len(task_ids)), deadline(grace + _SURE)
+    left, dead = task_ids, dict[str, float]()
     with session.store.subscribe(task_ids) as bell:
-        while left := [t for t in left if refresh_task(session, session.store.task(t)).status is None]:
-            if time.monotonic() >= until:
+        while left := [t for t in left if not _is_settled(session, anyway, t, sure)]:
+            now = time.monotonic()
+            if now >= until:
                 raise TimedOut(f"Not ended yet: {', '.join(left)}.", "Look again: overhand list --live")
             some = ", ".join(left) if len(left) < 5 else f"{len(left)} tasks"
             session.progress(f"Stopping {some} …")
-            bell.wait(until - time.monotonic())
+            for task_id in left:
+                if anyway.is_dead(task_id) and now - dead.setdefault(task_id, now) >= _BEHIND:
+                    anyway.help_out(task_id)
+            bell.wait(min(until - now, 1.0))
             if len(left) > 20:
                 time.sleep(0.2)  # many end at once: reading all of them for each would slow that down
+
+
+def _is_settled(session: Session, anyway: StopAnyway, task_id: str, sure: float) -> bool:
+    """Whether there is nothing more to wait for."""
+    task = anyway.task(task_id)
+    if task_id in anyway.unrecorded:
+        return True
+    try:
+        task = refresh_task(session, task)
+    except (Busy, StorageFailed):
+        return task.status is not None  # it is tried again
+    return task.status is not None or (time.monotonic() >= sure and anyway.has_given_up(task))
 
 
 def run_again(

@@ -36,7 +36,7 @@ from overhand.runs import (
     run_environment,
     tree_snapshot,
 )
-from overhand.system import read_file, take_life_lock, write_file
+from overhand.system import hold_life, read_file, write_file
 from overhand.verbs.ask import give_answer
 from overhand.verbs.control import next_plan_run, queue_again, require_runnable
 from overhand.verbs.show import describe_task
@@ -196,7 +196,7 @@ def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened
         run_id = new_run_id()
         place = session.store.run_folder(task_id, run_id)
         lay_out_run(actor, locked, run_id, prepared)
-        life = take_life_lock(f"{place}/life")  # free: no other process knows the folder yet
+        life = hold_life(place)
         made = run_created(run_id, agent.name, agent.driver, 0.0).replace(attached=True)
         accepted = Accepted(agent=agent.name, resume={"run": before, "why": "opened"})
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))

@@ -139,7 +139,7 @@ def _start(argv: Sequence[str], folder: str, number: int) -> str | None:
         raise FileExistsError(f"{folder}/starting")
     append = os.open(f"{folder}/said", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
-        # it inherits the run's lock, so that the run counts as alive while it works
+        # it inherits the run's `life`, so that the run counts as alive while it works
         code = subprocess.run(argv, stdout=append, check=False, close_fds=False).returncode
     finally:
         os.close(append)
