@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from overhand.questions import has_leftovers, record
 from overhand.system import Members, living_leftovers
-from support.scene import until
+from support.scene import QUICK, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,3 +96,18 @@ def test_who_is_about_to_end_may_do_so_beside_a_killed_shim_too(tmp_path: Path) 
     with subprocess.Popen(ends, cwd=tmp_path, env=env, start_new_session=True) as asking:
         assert living_leftovers(str(tmp_path), f"OVERHAND_TEST={tmp_path}", patience=30.0) == []
         assert asking.wait(30) == 0
+
+
+def test_a_supervisor_that_a_run_started_is_not_left_behind_by_it(scene: Scene) -> None:
+    """It lives on below the run's shim, and belongs to the project."""
+    scene.shell("helper", QUICK)
+    waits = ": >up; until test -e go; do sleep 0.1; done"
+    scene.shell("worker", f"{waits}; $OVERHAND delegate Part --agent helper; {QUICK}")
+    task = scene.delegate()
+    scene.appears("up")
+    scene.running(task)
+    scene.kill_supervisor()
+    (scene.path / "go").touch()
+    until(scene.supervisor, "the supervisor that the agent's delegation starts")
+    assert scene.judged(task).status == "completed"
+    assert [one["what"] for one in scene.json("doctor")["findings"] if one["code"] == "leftovers"] == []

@@ -300,7 +300,8 @@ def task(session: Session, state: Task) -> Iterator[Finding]:
         what = f"Task {handle}: the process of run {current.id} is gone, and its end is not recorded."
         why = "It looks as if it were at work."
         yield Finding("dead-run", what, why, f"overhand show {handle}", task=state.id, fix="settle")
-    for run_id, pids in living_members(session.store, state).items():
+    supervisor = frozenset(filter(None, [running_supervisor(session.store)]))  # a verb inside the run may start it
+    for run_id, pids in living_members(session.store, state, supervisor).items():
         what = f"Task {handle}: processes of run {run_id} are still there: {', '.join(map(str, pids[:10]))}."
         why = "They may still change files; the task is not queued again while they live."
         yield Finding("leftovers", what, why, f"overhand stop {handle}", task=state.id)
