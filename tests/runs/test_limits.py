@@ -68,14 +68,16 @@ def test_wait_has_a_time_of_its_own(scene: Scene) -> None:
 
 EXHAUSTED = """
 import os, resource, sys, threading
-from overhand.system import detached, machine, members
+from overhand.system import detached, files, machine, members
 from overhand.errors import StorageFailed
 
 held = detached.hold_life(".")
 sight = members.SharedSight("NAME")
 resource.setrlimit(resource.RLIMIT_NOFILE, (os.dup(held) + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 said = []
-for look in (lambda: detached.lives("."), lambda: machine.process_row(os.getpid()), sight.read, sight.read):
+life = lambda: detached.lives(".")
+document = lambda: files.read_file("life")
+for look in (life, document, lambda: machine.process_row(os.getpid()), sight.read, sight.read):
     try:
         said.append(str(look()))
     except (StorageFailed, OSError) as error:
@@ -86,6 +88,6 @@ print(*said)
 """
 
 
-def test_who_cannot_open_anything_takes_nobody_for_dead(tmp_path: Path) -> None:
+def test_who_cannot_open_anything_takes_nobody_for_dead_and_nothing_for_absent(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", EXHAUSTED], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.stdout.split() == ["StorageFailed", "StorageFailed", "OSError", "OSError", "True"], ran.stderr
+    assert ran.stdout.split() == [*["StorageFailed"] * 3, "OSError", "OSError", "True"], ran.stderr

@@ -99,7 +99,9 @@ def read_file(path: str, limit: int = MAX_DOCUMENT) -> bytes | None:
     """
     try:
         fd = _open_to_read(path)
-    except OSError:
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise storage_failed(error, f"Cannot read {os.path.basename(path)}") from error  # it may be there
         return None
     try:
         found = os.fstat(fd)
