@@ -162,7 +162,11 @@ def _has_zombie_child() -> bool:
 
 def exit_code(place: str) -> int | None:
     """The agent's exit code, once it is completely written."""
-    return _number(f"{place}/exit")
+    raw = files.read_file(f"{place}/exit", limit=32)  # raises where no descriptor is free: it may be written
+    try:
+        return int(raw) if raw and raw.endswith(b"\n") else None
+    except ValueError:
+        return None
 
 
 def _number(path: str) -> int | None:
