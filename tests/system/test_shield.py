@@ -306,7 +306,8 @@ def test_it_is_the_process_that_was_started_with_its_input_and_environment(groun
         options = {**TEXT, **identity(ground.user), "env": env, "stdin": stdin, "stdout": subprocess.PIPE}
         with subprocess.Popen([ground.python, *words[1:]], **options) as running:
             read, pid, ignored, *seen = running.communicate()[0].split("\0")
-    assert (read, pid, ignored) == ("from a file", str(running.pid), "SigIgn:\t0000000000000000\n")
+    assert (read, pid) == ("from a file", str(running.pid))
+    assert int(ignored.split()[1], 16) & 0x7FFFFFFF == 0, "beyond are the C library's own, as whoever runs us has them"
     told = dict(line.split("=", 1) for line in seen if line)
     assert {name: value for name, value in told.items() if name not in {"PWD", "OLDPWD", "SHLVL", "_"}} == env
 

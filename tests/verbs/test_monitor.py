@@ -194,8 +194,8 @@ def test_a_bell_that_is_rung_while_it_is_hung_stays(
     store = Store(str(overhand_project.path))
     task_id, made = store.resolve("1"), os.mkfifo
 
-    def make(path: str, mode: int) -> None:
-        made(path, mode)
+    def make(path: str, mode: int, *, dir_fd: int | None = None) -> None:
+        made(path, mode, dir_fd=dir_fd)
         store.wake_waiters(task_id)
 
     monkeypatch.setattr(os, "mkfifo", make)
