@@ -64,7 +64,7 @@ def until(true: object, patience: float = _PATIENCE) -> None:
     deadline = time.monotonic() + patience
     while not true():  # type: ignore[operator]
         if time.monotonic() > deadline:
-            raise SystemExit("bench/daemon.py waited too long")
+            raise TimeoutError(f"waited for more than {patience:.0f} s")
         time.sleep(0.002)
 
 

@@ -59,7 +59,7 @@ def _editing(path: Path, how: str, *, locked: bool, count: int = 0) -> Iterator[
     finally:
         Path(f"{path}.stop").touch()
         if editor.wait():
-            raise SystemExit("the editor of bench/editors.py has failed")
+            raise RuntimeError("the editor has failed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def _ripgrep() -> str:
     beside = Path(PYTHON).parent / "rg"
     found = str(beside) if beside.exists() else shutil.which("rg")
     if found is None:
-        raise SystemExit("There is no ripgrep here. Install bench/requirements.lock: make bench")
+        raise FileNotFoundError("There is no ripgrep here. Install bench/requirements.lock: make bench")
     return found
 
 
