@@ -17,7 +17,8 @@ from support.scene import kill, until
 if TYPE_CHECKING:
     from pathlib import Path
 
-MARKER = "OVERHAND_RUN=x"
+RUN = f"life-{os.getpid()}"  # other tests run at the same time, and end what has their mark
+MARKER = f"OVERHAND_RUN={RUN}"
 NOBODY = 65534
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -51,7 +52,7 @@ signal.pause()
 def start(place: Path, script: str) -> int:
     """An agent that is a Python script; the shim's pid."""
     argv = [sys.executable, "-c", script, "agent", str(place)]
-    env = {"PATH": os.environ["PATH"], "OVERHAND_RUN": "x"}
+    env = {"PATH": os.environ["PATH"], "OVERHAND_RUN": RUN}
     return start_detached(str(place), argv, cwd=str(place), env=env)
 
 

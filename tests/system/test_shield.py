@@ -352,12 +352,12 @@ def test_a_script_without_a_first_line_and_a_missing_program_behave_as_in_a_shel
 def test_stopping_leaves_the_program_its_grace(ground: Ground, tmp_path: Path) -> None:
     plan = plan_mounts(ground.walls)
     script = f"trap 'echo saved >{tmp_path}/work; exit 5' TERM; touch {tmp_path}/ready; while :; do sleep 0.01; done"
-    env = {"PATH": PATH, "OVERHAND_RUN": "x"}
+    env = {"PATH": PATH, "OVERHAND_RUN": f"shield-{os.getpid()}"}
     shim = start_detached(str(tmp_path), shielded_argv(plan, ["/bin/sh", "-c", script]), cwd=str(tmp_path), env=env)
     until((tmp_path / "ready").exists)
     agent = int((tmp_path / "pid").read_text())
     assert os.readlink(f"/proc/{agent}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
-    assert stop_detached(str(tmp_path), "OVERHAND_RUN=x", grace=30) == []
+    assert stop_detached(str(tmp_path), f"OVERHAND_RUN=shield-{os.getpid()}", grace=30) == []
     assert wait_for_exit(str(tmp_path), shim, 30)
     assert exit_code(str(tmp_path)) == 5
     assert (tmp_path / "work").read_text() == "saved\n"

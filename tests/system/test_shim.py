@@ -15,6 +15,7 @@ from support.scene import until
 if TYPE_CHECKING:
     from pathlib import Path
 
+RUN = f"shim-{os.getpid()}"  # other tests run at the same time, and end what has their mark
 PERL = pytest.mark.skipif(not os.access(detached._PERL, os.X_OK), reason="there is no Perl here")
 WAYS = [pytest.param({}, marks=PERL), {"PERL5LIB": "/nowhere"}]
 DETACHED = "(setsid sh -c 'until test -e go; do sleep 0.01; done; grep PPid /proc/$$/status >parent' &) ; env >seen"
@@ -57,7 +58,7 @@ def test_who_only_looks_at_a_run_is_no_member_of_it(tmp_path: Path) -> None:
     looked_at = [os.open(tmp_path / "life", flags) for flags in (os.O_WRONLY | os.O_NONBLOCK, os.O_PATH)]
     looker = subprocess.Popen(["sleep", "60"], pass_fds=looked_at, env=quiet, start_new_session=True)
     try:
-        assert list(Members(str(tmp_path), "OVERHAND_RUN=x", frozenset()).scan()) == [holder.pid]
+        assert list(Members(str(tmp_path), f"OVERHAND_RUN={RUN}", frozenset()).scan()) == [holder.pid]
     finally:
         for process in (holder, looker):
             process.kill()
@@ -71,7 +72,7 @@ def test_what_the_supervisor_started_itself_is_nobodys_orphan(tmp_path: Path) ->
     quiet = {"PATH": os.environ["PATH"]}
     child = subprocess.Popen(["sleep", "60"], env=quiet, start_new_session=True)
     try:
-        started, orphaned = (Members(str(tmp_path / name), "OVERHAND_RUN=x", frozenset()) for name in "so")
+        started, orphaned = (Members(str(tmp_path / name), f"OVERHAND_RUN={RUN}", frozenset()) for name in "so")
         started.take_orphans(os.getpid(), [], lambda pid: pid == child.pid)
         assert child.pid not in started.sessions
         orphaned.take_orphans(os.getpid(), [], lambda _: False)
@@ -86,15 +87,15 @@ import itertools, sys, time
 from overhand.system import detached
 clock = itertools.count(0, 10)
 time.monotonic = lambda: next(clock)  # ten seconds pass between any two looks at it
-print(detached.stop_detached(sys.argv[1], "OVERHAND_RUN=x", grace=0.0))
+print(detached.stop_detached(sys.argv[1], f"OVERHAND_RUN={sys.argv[2]}", grace=0.0))
 """
 
 
 def test_nobody_is_given_up_because_the_machine_stalled(tmp_path: Path) -> None:
-    env = {"PATH": os.environ["PATH"], "OVERHAND_RUN": "x"}
+    env = {"PATH": os.environ["PATH"], "OVERHAND_RUN": RUN}
     shim = start_detached(str(tmp_path), ["/bin/sleep", "600"], cwd=str(tmp_path), env=env)
     until((tmp_path / "pid").exists, "the agent")
-    argv = [sys.executable, "-c", STALLS, str(tmp_path)]
+    argv = [sys.executable, "-c", STALLS, str(tmp_path), RUN]
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "[]\n"
     os.waitpid(shim, 0)
     assert not lives(str(tmp_path))

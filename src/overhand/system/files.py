@@ -250,7 +250,8 @@ def is_held(path: str) -> bool:
 def has_reader(path: str) -> bool:
     """Whether a process has this FIFO open for reading; the kernel closes it when the process dies.
 
-    It is opened for writing, so that looking at it doesn't add a reader.
+    It is opened for writing, so that looking at it doesn't add a reader. A run of an older version has a lock on a file
+    instead.
     """
     try:
         fd = _open_to_write(path)
@@ -259,9 +260,21 @@ def has_reader(path: str) -> bool:
             return False
         raise storage_failed(error, "Cannot see whether a run is alive") from error  # it may well be
     try:
-        return stat.S_ISFIFO(os.fstat(fd).st_mode)
+        mode = os.fstat(fd).st_mode
+        return stat.S_ISFIFO(mode) or (stat.S_ISREG(mode) and _is_locked(fd))
     finally:
         os.close(fd)
+
+
+def _is_locked(fd: int) -> bool:
+    """Whether another process has a lock on this open file; ours ends when it is closed."""
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
 
 
 def _open_to_write(path: str) -> int:
