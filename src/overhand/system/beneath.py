@@ -14,7 +14,7 @@ import stat
 import time
 
 from overhand.errors import EXHAUSTED, OverhandError, Refused, storage_failed
-from overhand.system.files import MAX_DOCUMENT, random_text
+from overhand.system.files import MAX_DOCUMENT, is_locked, open_to_read, random_text
 from overhand.system.wakeup import NEWS, Bell, Inotify, hung_bells, ring_bells
 
 TYPE_CHECKING = False
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _STEP = _FOLDER | os.O_NOFOLLOW | os.O_NONBLOCK
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _RING = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -97,16 +96,10 @@ class Beneath:
         with _Quietly(self, path) as (folder, name):
             if folder < 0 or not name:
                 return None
-            for _ in range(200):
-                try:
-                    fd = os.open(name, _READ, dir_fd=folder)
-                    break
-                except BlockingIOError:
-                    time.sleep(0.001)  # leased for a moment (edits.py)
-                except OSError as error:
-                    _raise_if_exhausted(error)
-                    return None
-            else:
+            try:
+                fd = open_to_read(name, folder)
+            except OSError as error:
+                _raise_if_exhausted(error)
                 return None
         found = os.fstat(fd)
         if stat.S_ISREG(found.st_mode) and self._is_known(found.st_uid):
@@ -154,18 +147,13 @@ class Beneath:
 
     def is_locked(self, path: str) -> bool:
         """Whether a process holds a lock on this file now."""
-        import fcntl
-
         fd = self.open_file(path)
         if fd is None:
             return False
         try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            return is_locked(fd)
         finally:
             os.close(fd)
-        return False
 
     # writing
 

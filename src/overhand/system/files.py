@@ -98,7 +98,7 @@ def read_file(path: str, limit: int = MAX_DOCUMENT) -> bytes | None:
     A symbolic link is not followed: an agent must not make us read a file outside its folder.
     """
     try:
-        fd = _open_to_read(path)
+        fd = open_to_read(path)
     except OSError as error:
         if error.errno in EXHAUSTED:
             raise storage_failed(error, f"Cannot read {os.path.basename(path)}") from error  # it may be there
@@ -130,11 +130,11 @@ def read_named(path: str, what: str, otherwise: str) -> bytes:
     raise NotFound(f"There is no file {path}.", otherwise)
 
 
-def _open_to_read(path: str) -> int:
+def open_to_read(path: str, dir_fd: int | None = None) -> int:
     """Open without waiting for the other end of a pipe; retries a file that is briefly leased (edits.py)."""
     for _ in range(200):
         try:
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=dir_fd)
         except BlockingIOError:
             time.sleep(0.001)
     raise BlockingIOError(11, "Resource temporarily unavailable", path)
@@ -230,8 +230,6 @@ class Lock:
 
 def is_held(path: str) -> bool:
     """Whether a process holds this lock now; the kernel releases it when the process dies."""
-    import fcntl
-
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -239,11 +237,19 @@ def is_held(path: str) -> bool:
             raise storage_failed(error, "Cannot look at a lock") from error  # it may be held by a live run
         return False
     try:
+        return is_locked(fd)
+    finally:
+        os.close(fd)
+
+
+def is_locked(fd: int) -> bool:
+    """Whether another process holds a lock on this open file; two that ask at once don't disturb each other."""
+    import fcntl
+
+    try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    finally:
-        os.close(fd)
     return False
 
 
@@ -261,20 +267,9 @@ def has_reader(path: str) -> bool:
         raise storage_failed(error, "Cannot see whether a run is alive") from error  # it may well be
     try:
         mode = os.fstat(fd).st_mode
-        return stat.S_ISFIFO(mode) or (stat.S_ISREG(mode) and _is_locked(fd))
+        return stat.S_ISFIFO(mode) or (stat.S_ISREG(mode) and is_locked(fd))
     finally:
         os.close(fd)
-
-
-def _is_locked(fd: int) -> bool:
-    """Whether another process has a lock on this open file; ours ends when it is closed."""
-    import fcntl
-
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    return False
 
 
 def _open_to_write(path: str) -> int:
