@@ -69,7 +69,12 @@ def _known(root: str) -> dict[str, str]:
 def _digest(root: str, name: str) -> str | None:
     """Hash of a regular file in the project; a link is never trusted."""
     raw = read_file(f"{root}/{name}", limit=MAX_PLAN)
-    return hashlib.sha256(raw).hexdigest() if raw is not None and len(raw) <= MAX_PLAN else None
+    return content_digest(raw) if raw is not None and len(raw) <= MAX_PLAN else None
+
+
+def content_digest(raw: bytes) -> str:
+    """What stands in the list for a file with these bytes."""
+    return hashlib.sha256(raw).hexdigest()
 
 
 def untrusted_files(root: str, names: Iterable[str]) -> list[str]:
@@ -83,7 +88,7 @@ def untrusted_files(root: str, names: Iterable[str]) -> list[str]:
 
 def is_trusted_content(root: str, name: str, raw: bytes) -> bool:
     """Whether the user trusts this file with exactly these bytes, as just read."""
-    return _known(root).get(name) == hashlib.sha256(raw).hexdigest()
+    return _known(root).get(name) == content_digest(raw)
 
 
 def _own_folder() -> Lock:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from overhand.system.files import LOCK_PATIENCE, MAX_DOCUMENT, MAX_PLAN, Lock, busy_error, has_reader, is_held
     from overhand.system.files import is_own, is_stopped, is_there, lock_holder, names_in, put_file, put_new
     from overhand.system.files import random_text, read_file, read_named, remove_file, second_name, size_of
-    from overhand.system.files import write_file, write_new
+    from overhand.system.files import write_file, write_if_missing, write_new
     from overhand.system.git import is_safe_directory, is_untracked, linked_worktrees, repository_of, run_git
     from overhand.system.git import tag_commit
     from overhand.system.jsonline import dump_line, dump_spaced, load_line
@@ -31,7 +31,7 @@ else:
             "edits": "edit_file is_being_written merge_patches",
             "files": "LOCK_PATIENCE MAX_DOCUMENT MAX_PLAN Lock busy_error has_reader is_held is_own is_stopped "
             "is_there lock_holder names_in put_file put_new random_text read_file read_named remove_file "
-            "second_name size_of write_file write_new",
+            "second_name size_of write_file write_if_missing write_new",
             "git": "is_safe_directory is_untracked linked_worktrees repository_of run_git tag_commit",
             "jsonline": "dump_line dump_spaced load_line",
             "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of known_sessions machine_id "

@@ -26,6 +26,18 @@ def write_file(path: str, data: bytes | str, *, mode: int = 0o644) -> None:
         raise storage_failed(error, f"Cannot write {os.path.basename(path)}") from error
 
 
+def write_if_missing(path: str, data: bytes | str) -> bool:
+    """Write a whole file unless there is one by now; returns whether it was written."""
+    temporary = f"{path}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
+    try:
+        _make(temporary, data, 0o644)
+        return second_name(temporary, path)
+    except OSError as error:
+        raise storage_failed(error, f"Cannot write {os.path.basename(path)}") from error
+    finally:
+        remove_file(temporary)
+
+
 def write_new(path: str, data: bytes | str) -> None:
     """Write a file into a folder that no process reads before an event names it, so no rename is needed."""
     try:

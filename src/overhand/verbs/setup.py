@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import overhand
-from overhand.errors import BadInput, NotFound, NotTrusted, Refused
-from overhand.system import read_file, shown_address, write_file
+from overhand.errors import BadInput, NotFound, NotTrusted, Refused, storage_failed
+from overhand.system import random_text, read_file, remove_file, shown_address, write_if_missing
 from overhand.verbs.table import GLOBAL_ARGS, VERBS
 from overhand.verbs.verb import Reply, Session, Verb
 
@@ -76,7 +76,7 @@ def ensure_project(session: Session) -> None:
 
 def _set_up(session: Session) -> list[str]:
     """The three files of `init`; only files that we wrote ourselves become trusted."""
-    from overhand.policy import file_digests, mark_trusted, remember_project
+    from overhand.policy import content_digest, mark_trusted, remember_project
 
     known = session.store.exists()
     session.store.ensure()
@@ -88,12 +88,11 @@ def _set_up(session: Session) -> list[str]:
         ".overhand/config.toml": _CONFIG.format(checks=checks or '# tests = "make test"\n'),
         ".overhand/.gitignore": "local.toml\n",
     }
-    wrote = [name for name in contents if not os.path.lexists(f"{root}/{name}")]
-    for name in wrote:
-        write_file(f"{root}/{name}", contents[name])
+    missing = [name for name in contents if not os.path.lexists(f"{root}/{name}")]
+    if ".overhand/config.toml" in missing:  # trusted before it exists: a delegation that finds it may go on at once
+        mark_trusted(root, {".overhand/config.toml": content_digest(contents[".overhand/config.toml"].encode())})
+    wrote = [name for name in missing if write_if_missing(f"{root}/{name}", contents[name])]
     wrote += [] if known else [".agent-workspaces/.gitignore"]
-    if ".overhand/config.toml" in wrote:
-        mark_trusted(root, file_digests(root, [".overhand/config.toml"]))
     remember_project(root)
     return wrote
 
@@ -108,7 +107,11 @@ def _refuse_network_disk(session: Session) -> None:
             f"{session.root} is on {kind}, where locks cannot be trusted.",
             "Use a local disk, or set OVERHAND_ALLOW_NETWORK_DISK=1 if only one machine ever works there.",
         )
-    fd = os.open(f"{session.store.own}/.probe", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    probe = f"{session.store.own}/.probe-{random_text(8)}"  # its own: other processes may set up at the same time
+    try:
+        fd = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise storage_failed(error, "Cannot make a project here") from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -117,7 +120,7 @@ def _refuse_network_disk(session: Session) -> None:
         ) from error
     finally:
         os.close(fd)
-        os.unlink(f"{session.store.own}/.probe")
+        remove_file(probe)
 
 
 def file_system(path: str) -> str:
