@@ -148,18 +148,29 @@ def item_holder(task: Task | None) -> str:
 
 
 def restage_item(store: Store, task: Task, by: By, events: list[Event]) -> Task:
-    """A person's step by a verb: the record first, then the tag."""
+    """A person's step by a verb: the record first, then the tag; only if the task is still as the verb saw it."""
     with store.lock(task.id, by) as locked:
-        if locked.task.current_run is not None:
+        now = locked.task
+        if now.current_run is not None:
             raise Refused(f"Task {task.handle} works on it.", f"Stop it first: overhand stop {task.handle}")
+        if (now.status, len(now.runs), now.staged) != (task.status, len(task.runs), task.staged):
+            raise _moved_on(now)
         locked.append(*events, sync=True)
         sync.sync_locked_tag(locked)
         return locked.task
 
 
 def hand_item_back(store: Store, task: Task, by: By) -> Task:
-    """An item that was claimed outside Overhand is for an agent again."""
+    """An item that was claimed outside Overhand is for an agent again; its tag may be older than the record."""
+    if sync.wanted_stage(task) != "claimed":
+        raise _moved_on(task)
     return restage_item(store, task, by, [Accepted()])
+
+
+def _moved_on(task: Task) -> Refused:
+    """Something else happened to the item between the look at its tag and the step."""
+    how = f"is {task.status} by now" if task.status else "has changed since you saw it"
+    return Refused(f"Task {task.handle} {how}.", f"Look at it: overhand show {task.handle}")
 
 
 def claim_item_outside(store: Store, place: ItemPlace, by: By) -> Task:
