@@ -42,6 +42,7 @@ from overhand.supervisor.plans import Plans
 from overhand.supervisor.queue import Begin, Block, Pause, Queue, Start
 from overhand.supervisor.socket import Server
 from overhand.supervisor.tag_daemon import TagDaemon
+from overhand.supervisor.unannounced import Unannounced
 from overhand.system import Lock, become_subreaper, dump_line, lives, machine_id, now_stamp, reap_children, size_of
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Loop:
         self._jobs = Jobs(pool.submit, server.wake)
         self._notifications = Notifications(store.root, say, memory=f"{store.own}/told")
         self._queue = Queue(store, self._config_for)
+        self._unannounced = Unannounced(store)
         context = LoopContext(store, self._poll, self._jobs, self._mail, self._actor, lambda: self._config, say)
         self._plans = Plans(context)
         self._meter = Meter(context)
@@ -91,6 +93,7 @@ class Loop:
 
     def _take_stock(self) -> None:
         """Pick up what was running or unfinished when the last supervisor ended."""
+        self._unannounced.look()  # first: a task that is made meanwhile is found by one of the two
         tasks = self._store.tasks()
         for task in tasks:
             # a crash prevented the report to its parent, or the update of its tag
@@ -320,7 +323,7 @@ class Loop:
         self._examined = now
         reap_children()
         self._plans.examine()
-        for task_id in self._jobs.due(now):
+        for task_id in (*self._jobs.due(now), *self._unannounced.look()):
             self.handle(task_id)
         self._runs.examine(now)
 

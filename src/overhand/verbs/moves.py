@@ -40,6 +40,7 @@ from overhand.items import (
 from overhand.policy import Actor, find_caller, load_config, require_person, trusted_config, user_name
 from overhand.record import Judged, Overview, StageSet
 from overhand.system import edit_file, read_file
+from overhand.verbs.tasks import remind_supervisor
 from overhand.verbs.verb import Reply, Session
 from overhand.words import is_name
 
@@ -70,6 +71,7 @@ class ItemSession:
             self._keep(reconcile_items(session.store, self.by, list(overview.states.values())))
 
     def _keep(self, states: list[Task]) -> None:
+        remind_supervisor(self.session, [task for task in states if task.queued])
         self._states.update({task.id: task for task in states})
 
     def state(self, place: ItemPlace) -> Task | None:

@@ -9,7 +9,7 @@ from overhand.errors import OverhandError, storage_failed
 from overhand.record import Overview
 from overhand.system import boot_id, epoch_of, has_reader, is_held, machine_id, read_file
 from overhand.verbs.show import agent_activity
-from overhand.verbs.tasks import needs_supervisor, queue, refresh_task, row, stamp, why_held
+from overhand.verbs.tasks import needs_supervisor, queue, refresh_task, remind_supervisor, row, stamp, why_held
 from overhand.verbs.verb import Reply, Session
 from overhand.words import HEADLINES
 
@@ -131,6 +131,8 @@ class ProjectStatus:
         states, store = self.overview.states, self.session.store
         moving = [task for task in states.values() if needs_supervisor(task)]
         supervised = bool(moving) and is_held(f"{store.own}/lock")
+        if supervised:
+            remind_supervisor(self.session, [task for task in moving if task.queued])
         for task in moving:
             if supervised and self._goes_on(task):
                 continue

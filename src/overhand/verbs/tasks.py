@@ -39,17 +39,29 @@ def refresh_task(session: Session, task: Task) -> Task:
     task = _settle(session, task) if looks_dead(session, task) else _take_questions(session, task)
     if task.item:
         task = _show_tag(session, task)
-    # another process than the supervisor may execute a plan
-    executed = task.is_plan and not task.queued and is_held(f"{session.store.folder(task.id)}/plan.lock")
-    if needs_supervisor(task) and not executed:
-        from overhand.supervisor import hand_to_supervisor, running_supervisor, wake_supervisor
+    if needs_supervisor(task) and not _is_executed(session, task):
+        from overhand.supervisor import hand_to_supervisor, running_supervisor
 
         if running_supervisor(session.store) is None:
             hand_to_supervisor(session.store, [task.id])
-        elif task.resume if task.queued else task.is_plan:
-            # the process that answered may have died before it woke the supervisor, or the one that executed a plan
-            wake_supervisor(session.store, [task.id])
+        else:
+            remind_supervisor(session, [task])
     return task
+
+
+def remind_supervisor(session: Session, tasks: list[Task]) -> None:
+    """See that a running supervisor knows these tasks: the process that queued one may have died before it said so."""
+    unsure = {(task.id, task.queued_at): task.id for task in tasks if task.queued or task.is_plan}
+    if unsure := {key: task_id for key, task_id in unsure.items() if key not in session.reminded}:
+        from overhand.supervisor import wake_supervisor
+
+        session.reminded.update(unsure)
+        wake_supervisor(session.store, unsure.values())
+
+
+def _is_executed(session: Session, task: Task) -> bool:
+    """Whether another process than the supervisor executes this plan."""
+    return task.is_plan and not task.queued and is_held(f"{session.store.folder(task.id)}/plan.lock")
 
 
 def _show_tag(session: Session, task: Task) -> Task:
@@ -195,7 +207,9 @@ def list_tasks(
     session: Session, live: bool = False, delegated: bool = False, resumable: bool = False, cost: bool = False
 ) -> Reply:
     """All tasks, newest last."""
-    states = [refresh_task(session, s) if needs_supervisor(s) else s for s in session.store.tasks()]
+    states = session.store.tasks()
+    remind_supervisor(session, [s for s in states if s.queued])  # in one message
+    states = [refresh_task(session, s) if needs_supervisor(s) else s for s in states]
     places = queue(states)
     why_held(session, places, states)
     if delegated:

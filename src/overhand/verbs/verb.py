@@ -46,6 +46,7 @@ class Session:
         self.plain = False  # the output is only read: text is enough where an object for each line would be slow
         self.draw: Callable[[dict[str, Any]], None] | None = None  # redraws a plan in place; None where that can't be
         self.patience = PATIENCE  # left for a supervisor that is behind, until it is not
+        self.reminded: set[tuple[str, str | None]] = set()  # queued tasks that the supervisor was reminded of
         self.gone = -1  # a descriptor that becomes readable once the client is gone
 
     def is_gone(self) -> bool:
