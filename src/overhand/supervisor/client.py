@@ -11,10 +11,12 @@ from overhand.system import (
     LOCK_PATIENCE,
     boot_id,
     busy_error,
+    command_line_has,
     dump_line,
     dump_spaced,
     is_held,
     is_stopped,
+    kernel_holder,
     load_line,
     lock_holder,
     names_in,
@@ -156,14 +158,23 @@ def _deliver(store: Store, message: Mapping[str, object], *, start: bool) -> boo
     pid = _spawn(store)
     pause = 0.005
     while (found := _exchange(store, message)) is None or found[:2] != ("ok", PROTOCOL):
-        alive = not _has_ended(pid) or running_supervisor(store) is not None
+        foreign = _is_held_by_another_program(store)
+        alive = not _has_ended(pid) or (running_supervisor(store) is not None and not foreign)
         if time.monotonic() >= deadline + (_STARTING if alive else 0.0):
+            if foreign:
+                raise busy_error(f"{store.own}/lock", "The supervisor's lock")
             raise Refused("The supervisor does not answer.", f"Look at {store.own}/log, then try again.")
-        if not alive:
+        if not alive and not foreign:
             pid = _spawn(store)  # it found the lock held by one that was about to leave
         time.sleep(pause)
         pause = min(pause * 1.3, 0.1)
     return True
+
+
+def _is_held_by_another_program(store: Store) -> bool:
+    """Whether a process that is no supervisor holds the lock; none can start before it lets go."""
+    pid = kernel_holder(f"{store.own}/lock")
+    return pid is not None and start_time(pid) is not None and not command_line_has(pid, "overhand.supervisor")
 
 
 def _end_older(store: Store) -> None:
@@ -205,8 +216,10 @@ def _send(store: Store, message: Mapping[str, object]) -> bytes | None:
     if not os.path.exists(f"{store.own}/sock"):
         return None
     view = memoryview(dump_line(message).encode("utf-8", "surrogatepass") + b"\n")
-    peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    folder = own_folder(store)
+    try:
+        peer, folder = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM), own_folder(store)
+    except OSError as error:  # no descriptor is free
+        raise storage_failed(error, "Cannot reach the supervisor") from error
     try:
         peer.settimeout(LOCK_PATIENCE)
         peer.connect(address(store, folder))

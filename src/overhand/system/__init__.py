@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from overhand.system.detached import wait_for_exit
     from overhand.system.edits import Patch, edit_file, is_being_written, merge_patches
     from overhand.system.files import LOCK_PATIENCE, MAX_DOCUMENT, MAX_PLAN, Lock, busy_error, has_reader, is_held
-    from overhand.system.files import is_own, is_stopped, is_there, lock_holder, names_in, put_file, put_new
-    from overhand.system.files import random_text, read_file, read_named, remove_file, second_name, size_of
+    from overhand.system.files import is_own, is_stopped, is_there, kernel_holder, lock_holder, names_in, put_file
+    from overhand.system.files import put_new, random_text, read_file, read_named, remove_file, second_name, size_of
     from overhand.system.files import write_file, write_if_missing, write_new
     from overhand.system.git import is_safe_directory, is_untracked, linked_worktrees, repository_of, run_git
     from overhand.system.git import tag_commit
@@ -30,8 +30,8 @@ else:
             "shim_pid start_detached stop_detached wait_for_exit",
             "edits": "edit_file is_being_written merge_patches",
             "files": "LOCK_PATIENCE MAX_DOCUMENT MAX_PLAN Lock busy_error has_reader is_held is_own is_stopped "
-            "is_there lock_holder names_in put_file put_new random_text read_file read_named remove_file "
-            "second_name size_of write_file write_if_missing write_new",
+            "is_there kernel_holder lock_holder names_in put_file put_new random_text read_file read_named "
+            "remove_file second_name size_of write_file write_if_missing write_new",
             "git": "is_safe_directory is_untracked linked_worktrees repository_of run_git tag_commit",
             "jsonline": "dump_line dump_spaced load_line",
             "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of known_sessions machine_id "

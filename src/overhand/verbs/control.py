@@ -26,7 +26,7 @@ from overhand.supervisor import hand_to_supervisor, running_supervisor
 from overhand.system import deadline, epoch_of, lives, random_text, stop_detached
 from overhand.verbs.stop_anyway import StopAnyway
 from overhand.verbs.tasks import refresh_task
-from overhand.verbs.verb import Reply, Session, about_task
+from overhand.verbs.verb import Recorded, Reply, Session, about_task
 from overhand.words import option_duration
 
 _BEHIND = 3.0  # seconds that a supervisor may take to record the end of a dead run
@@ -237,13 +237,17 @@ def queue_again(session: Session, caller: Caller, task_id: str, accepted: Accept
             accepted = accepted.replace(resume={**how, "run": how.get("run", locked.task.runs[-1].id)})
         locked.append(accepted, sync=True)
         task = locked.task
-    hand_to_supervisor(session.store, [task_id])
-    if wait:
-        from overhand.verbs.wait import wait_for_tasks
+    with Recorded(task):
+        held = session.hand_over([task_id])
+        if wait:
+            from overhand.verbs.wait import wait_for_tasks
 
-        return wait_for_tasks(session, [task_id], None, verb=verb)
+            if held:
+                raise Refused(held)
+            return wait_for_tasks(session, [task_id], None, verb=verb)
     follow = [f"overhand {name} {task.handle}" for name in ("wait", "show", "stop")]
-    return Reply({**about_task(verb, task, "title", "agent"), "next": follow})
+    reason = {"reason": held} if held else {}
+    return Reply({**about_task(verb, task, "title", "agent"), **reason, "next": follow})
 
 
 def next_plan_run(task: Task, how: dict[str, Any], agent: str | None, budget: str | None = None) -> Accepted:

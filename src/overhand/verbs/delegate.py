@@ -22,7 +22,7 @@ from overhand.policy import find_caller, load_config, require_trusted
 from overhand.record import ChildRefused
 from overhand.system import Lock
 from overhand.verbs.setup import ask_for_trust
-from overhand.verbs.verb import Reply, Session, about_task
+from overhand.verbs.verb import Recorded, Reply, Session, about_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,18 +35,22 @@ def delegate_task(session: Session, /, **given: Any) -> Reply:
     """Accept a task; a supervisor runs it."""
     brief = brief_from_words(given)
     task, agent, draft = accept(session, brief)
-    if not brief.no_start:
-        session.hand_over([task.id])
-    if brief.wait and not brief.no_start:
-        from overhand.verbs.wait import wait_for_tasks
+    with Recorded(task):
+        held = "" if brief.no_start else session.hand_over([task.id])
+        if brief.wait and not brief.no_start:
+            from overhand.verbs.wait import wait_for_tasks
 
-        return wait_for_tasks(session, [task.id], None, verb="delegate")
-    receipt = _receipt(session, task, agent, draft, prepared=brief.no_start)
-    if agent.real and not brief.no_start:
-        from overhand.verbs.tasks import reason_to_wait
+            if held:
+                raise Refused(held)
+            return wait_for_tasks(session, [task.id], None, verb="delegate")
+        receipt = _receipt(session, task, agent, draft, prepared=brief.no_start)
+        if held:
+            receipt["reason"] = held
+        elif agent.real and not brief.no_start:
+            from overhand.verbs.tasks import reason_to_wait
 
-        receipt["reason"] = reason_to_wait(session, task.id)
-    return Reply(receipt)
+            receipt["reason"] = reason_to_wait(session, task.id)
+        return Reply(receipt)
 
 
 def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft]:

@@ -21,7 +21,7 @@ from overhand.policy import load_config, require_person
 from overhand.system import read_file
 from overhand.verbs import moves
 from overhand.verbs.moves import ItemSession
-from overhand.verbs.verb import Reply, Session
+from overhand.verbs.verb import Recorded, Reply, Session
 
 if TYPE_CHECKING:
     from overhand.items import ItemPlace
@@ -161,10 +161,12 @@ def _run_next(session: Session, words: list[str], **_: Any) -> Reply:
         row = _approve_one(items, place, "next", items.may_approve(f"Approving {place.name}"), again=False)
         task = items.store.task(row["task_id"])
     queue_item(items.store, task.id, place, items.by)
-    session.hand_over([task.id])
     from overhand.verbs.wait import wait_for_tasks
 
-    return wait_for_tasks(session, [task.id], None, verb="item")
+    with Recorded(task):
+        if held := session.hand_over([task.id]):
+            raise Refused(held)
+        return wait_for_tasks(session, [task.id], None, verb="item")
 
 
 def _is_ready(task: Task | None) -> bool:

@@ -18,7 +18,7 @@ from overhand.verbs.plan import SCHEMA, PlanSource
 from overhand.verbs.plan_view import View, line
 from overhand.verbs.setup import plan_commands
 from overhand.verbs.tasks import refresh_task
-from overhand.verbs.verb import Reply, Session, is_file
+from overhand.verbs.verb import Recorded, Reply, Session, is_file
 from overhand.words import option_duration
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def run(
         return Reply(plan_dry_run(session, given, strict=strict, **limits))
     task, plan, found = accept_plan(session, given, strict=strict, settings=set, **limits)
     if wait:
-        return wait_for(session, task.id)
+        with Recorded(task):
+            return wait_for(session, task.id)
     return Reply(plan_receipt(session, task, plan, found))
 
 

@@ -11,7 +11,6 @@ from overhand.policy import config_of_task, find_caller, load_config, require_se
 from overhand.questions import Asking, deliver_answer, hand_over_events
 from overhand.record import Accepted
 from overhand.runs import message_event, require_budget_left
-from overhand.supervisor import hand_to_supervisor
 from overhand.verbs.control import require_runnable
 from overhand.verbs.resume import unanswered_refusal
 from overhand.verbs.tasks import reason_to_wait, refresh_task
@@ -45,9 +44,8 @@ def _to_one(session: Session, caller: Caller, task_id: str, text: str, *, again:
         task = locked.task
     if how == "into its run":
         deliver_answer(session.store, task_id, task.questions[-1], text)
-    if task.queued or task.current_run:
-        hand_to_supervisor(session.store, [task_id])
-    reason = reason_to_wait(session, task_id) if how == "in a new run" else None
+    held = session.hand_over([task_id]) if task.queued or task.current_run else ""
+    reason = held or (reason_to_wait(session, task_id) if how == "in a new run" else None)
     return _receipt(
         task,
         state="queued" if task.messages[-1].run is None else "delivered",
@@ -73,7 +71,7 @@ def _to_nodes(session: Session, caller: Caller, task: Task, text: str) -> dict[s
     with session.store.lock(task_id, caller.by(session.via)) as locked:
         locked.append(message_event(locked.folder, text).replace(run=current.id if current else None), sync=True)
         task = locked.task
-    hand_to_supervisor(session.store, [task_id])
+    held = session.hand_over([task_id])
     reached = []
     for child in session.store.tasks():
         if child.status is None and child.node and child.parent and child.parent.task == task_id:
@@ -87,7 +85,7 @@ def _to_nodes(session: Session, caller: Caller, task: Task, text: str) -> dict[s
         state="delivered" if current else "queued",
         how="to its nodes",
         message=f"Nodes at work that get it now: {len(reached)}; every node that begins later gets it too.",
-        reason=None,
+        reason=held or None,
         nodes=reached,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from overhand.errors import NotFound
+from overhand.errors import NotFound, OverhandError, Refused, storage_failed
 from overhand.record import Store, find_root
 
 TYPE_CHECKING = False
@@ -55,14 +55,47 @@ class Session:
 
         return self.gone >= 0 and bool(select.select([self.gone], [], [], 0)[0])
 
-    def hand_over(self, task_ids: list[str]) -> None:
-        """Let a supervisor run these tasks; say so if none can be started from here."""
+    def hand_over(self, task_ids: list[str]) -> str:
+        """Let a supervisor run these recorded tasks. Returns, and says, why they don't start yet; else nothing.
+
+        It raises no error: the tasks are made, and a command that failed would be typed again and make more.
+        """
         from overhand.supervisor import hand_to_supervisor
 
-        if not hand_to_supervisor(self.store, task_ids):
-            self.tell(
-                "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
-            )
+        try:
+            if not hand_to_supervisor(self.store, task_ids):
+                self.tell(
+                    "It is recorded, but no supervisor may be started from inside this sandbox; "
+                    "the next verb outside will."
+                )
+            return ""
+        except (Refused, OSError) as error:
+            why = error if isinstance(error, Refused) else storage_failed(error, "Cannot reach a supervisor")
+        self.tell(f"It is recorded, and the next verb tries again to start it. {why.message} {why.hint}")
+        return f"Recorded, but not started yet; the next verb tries again. {why.message}"
+
+
+class Recorded:
+    """What goes wrong inside is reported with the task's id: it is made, and will run."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def __enter__(self) -> Recorded:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            raise self._named(storage_failed(error, "That did not work")) from error
+        if isinstance(error, OverhandError):
+            self._named(error)
+
+    def _named(self, error: OverhandError) -> OverhandError:
+        task = self.task
+        error.facts = {"task_id": task.id, "handle": task.handle, **error.facts}
+        error.message = f"Task {task.name} ({task.id}) is recorded, and runs when it can. {error.message}"
+        error.hint = f"Don't type it again; look at it: overhand show {task.name}. {error.hint}".strip()
+        return error
 
 
 class Reply:
