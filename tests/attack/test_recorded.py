@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,7 +62,7 @@ def test_each_verb_succeeds_or_names_its_task(stopped: Scene) -> None:
     assert "Recorded, but" in stopped.json("send", done, "and once more")["reason"]
     os.kill(stopped.supervisor() or 0, signal.SIGCONT)
     for task, runs in ((made["task_id"], 1), (waited, 1), (words, 1), (failed, 2), (done, 2)):
-        until(lambda task=task, runs=runs: stopped.starts(task) == runs, f"{task} started {runs} times")
+        until(partial(_has_started, stopped, task, runs), f"{task} started {runs} times")
 
 
 def test_too_few_descriptors_make_a_task_and_say_so_or_make_none(scene: Scene) -> None:
@@ -101,3 +102,7 @@ def test_a_lock_that_another_program_holds_is_named_with_its_holder(
         with pytest.raises(Busy, match=f"held by process {holder.pid}"):
             hand_to_supervisor(scene.store, [])
         holder.communicate("")
+
+
+def _has_started(scene: Scene, task: str, times: int) -> bool:
+    return scene.starts(task) == times

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from overhand.errors import Busy, NotAllowed, Refused
 from overhand.items import item as places
 from overhand.items import sync, unrecorded
 from overhand.policy import Caller, agent_of_route, check_route_mode, require_trusted, route_of
-from overhand.record import ABSENT, Accepted, ChildRefused, Notice, StageSet
+from overhand.record import ABSENT, Accepted, ChildRefused, Notice, StageSet, keep_environment
 from overhand.system import Lock, read_file
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ def hand_item_back(store: Store, task: Task, by: By) -> Task:
     """An item that was claimed outside Overhand is for an agent again; its tag may be older than the record."""
     if sync.wanted_stage(task) != "claimed":
         raise _moved_on(task)
+    keep_environment(store, task.id, os.environ)
     return restage_item(store, task, by, [Accepted()])
 
 
@@ -197,6 +199,7 @@ def queue_item(store: Store, task_id: str, place: ItemPlace, by: By) -> None:
         if now not in ("next", "delegated") or task.queued:
             raise Refused(*refusal("run", now, "claimed", place.name, item_holder(task)))
         before = {"run": task.runs[-1].id} if task.runs else ABSENT
+        keep_environment(store, task_id, os.environ)
         locked.append(Accepted(resume=before), sync=True)
 
 
@@ -221,7 +224,7 @@ def approve_item(
         )
         if len(same) != 1 or same[0].task != place.task or (shown and same[0].whole != place.whole):
             raise _changed(store, place, same)
-        (task,) = store.new_tasks([drafted.task], by, start=False)
+        (task,) = store.new_tasks([drafted.task], by, start=False, env=os.environ)
         task = sync.sync_tag(store, by, task.id)
     unrecorded.forget(store, place.key)
     if task.status == "rejected":

@@ -70,7 +70,8 @@ def make_plan_task(
     _look_at_agents(root, caller, plan, lambda name: find(name) or find_agent(root, name, actor.config))
     new = build_draft(brief_of(caller, plan, source, given), AGENT, caller, actor.store, actor.config).task
     _look_at_nodes(actor, plan, new, find)
-    (task,) = actor.store.new_tasks([new], actor.by, start=not given.get("no_start"))
+    start = not given.get("no_start")
+    (task,) = actor.store.new_tasks([new], actor.by, start=start, env=actor.env if start else None)
     return task
 
 

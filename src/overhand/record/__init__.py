@@ -4,6 +4,8 @@ from overhand import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from overhand.record.environment import drop_environment, keep_environment, kept_environment
+    from overhand.record.environment import tasks_with_environment
     from overhand.record.events import ABSENT, EVENT_KIND, Accepted, Answered, Asked, BudgetReleased, BudgetReserved
     from overhand.record.events import CheckpointSaved, ChildRefused, ControlHandled, Created, Event, Judged
     from overhand.record.events import LateReturn, LimitReached, MessageSent, Notice, PhaseMoved, Rechecked
@@ -19,6 +21,7 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
+            "environment": "drop_environment keep_environment kept_environment tasks_with_environment",
             "events": "ABSENT EVENT_KIND Accepted Answered Asked BudgetReleased BudgetReserved CheckpointSaved "
             "ChildRefused ControlHandled Created Event Judged LateReturn LimitReached MessageSent Notice "
             "PhaseMoved Rechecked Requeued RunBlocked RunCreated RunEnded RunNeverBegan RunStarted "

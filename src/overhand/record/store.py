@@ -7,6 +7,7 @@ import time
 
 from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotFound, storage_failed
 from overhand.record import log
+from overhand.record.environment import drop_environment, keep_environment
 from overhand.record.events import Accepted, Created, Event, add, fold
 from overhand.record.task import Record
 from overhand.system import LOCK_PATIENCE, Bell, Lock, is_own, random_text, read_file, ring_bells, write_file, write_new
@@ -246,16 +247,26 @@ class Store:
 
     # writing
 
-    def new_tasks(self, new: Sequence[NewTask], by: By, *, start: bool, sync: bool = True) -> list[Task]:
+    def new_tasks(
+        self,
+        new: Sequence[NewTask],
+        by: By,
+        *,
+        start: bool,
+        sync: bool = True,
+        env: Mapping[str, str] | None = None,
+    ) -> list[Task]:
         """Make the folders, write HANDOFF.md (and what goes with it), record `created` and, to be run, `accepted`.
 
-        All of them are synced at once; without `sync` the caller does that.
+        All of them are synced at once; without `sync` the caller does that. `env` is the one that they run in.
         """
         alone = sync and len(new) == 1  # then a log that can't be synced is taken back
         task_ids: list[str] = []
         try:
             task_ids.extend(self._new_folder(one.agent) for one in new)
             numbers = self._take_handles(task_ids)
+            for task_id in task_ids if env is not None else ():
+                keep_environment(self, task_id, env or {})
             made = [
                 self._new_task(task_id, number, one, by, start=start, sync=alone)
                 for task_id, number, one in zip(task_ids, numbers, new, strict=True)
@@ -268,6 +279,7 @@ class Store:
 
             for task_id in task_ids:
                 if self.log_size(task_id) <= 0:  # its first event is not on disk
+                    drop_environment(self, task_id)
                     shutil.rmtree(self.folder(task_id), ignore_errors=True)
             raise
 

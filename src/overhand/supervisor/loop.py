@@ -35,6 +35,7 @@ from overhand.runs import (
 )
 from overhand.supervisor import client
 from overhand.supervisor.context import Changed, Jobs, LoopContext, Mailbox, RunOver
+from overhand.supervisor.environments import Environments
 from overhand.supervisor.live_runs import LiveRuns
 from overhand.supervisor.meter import Meter
 from overhand.supervisor.notifications import Notifications
@@ -65,8 +66,7 @@ class Loop:
         self._store, self._server = store, server
         self._poll = select.poll()
         self._config = Config()
-        self._env: Mapping[str, str] = dict(os.environ)
-        self._envs: dict[str, Mapping[str, str]] = {}
+        self._envs = Environments(store, dict(os.environ))
         self._idle_since = time.monotonic()
         self._examined = 0.0
         self._mail = Mailbox(server.wake)
@@ -99,6 +99,7 @@ class Loop:
             # a crash prevented the report to its parent, or the update of its tag
             if (task.cause and owes_report(self._store, task)) or (task.item and is_tag_behind(task)):
                 self.handle(task.id)
+        self._envs.sweep(tasks)
         mend_spending(self._actor(""), tasks)
         for task in open_tasks(tasks):
             self.handle(task.id)
@@ -135,11 +136,8 @@ class Loop:
         for task_ids, env in self._server.receive(self._answer):
             self._load_config()
             self._tags.turn()
-            if env is not None and env != self._env:  # usually the same one: stored once
-                self._env = env
             for task_id in task_ids:
-                if env is not None:
-                    self._envs[task_id] = self._env
+                self._envs.sent(task_id, env)
                 self.handle(task_id)
 
     def _answer(self, asked: dict[str, Any]) -> bytes | None:
@@ -162,8 +160,7 @@ class Loop:
         for message in self._mail.take():
             match message:
                 case Changed(task_id, env_of):
-                    if env_of in self._envs:
-                        self._envs[task_id] = self._envs[env_of]
+                    self._envs.share(task_id, env_of)
                     self.handle(task_id)
                 case RunOver(task_id):
                     self._close(task_id)
@@ -183,6 +180,7 @@ class Loop:
             return
         self._notifications.task_changed(task)
         self._plans.child_changed(task)
+        self._envs.find(task)
         actor = self._actor(task_id)
         match next_step(task, machine_id()):
             case "queue":
@@ -191,7 +189,7 @@ class Loop:
                 self._offer(task)
                 self._jobs.run(task_id, partial(cancel_queued, actor, task_id, "Stopped before it began."))
             case "rest":
-                self._forget(task_id)
+                self._forget(task)
                 self._runs.stir_parent(task)
                 if task.cause and owes_report(self._store, task):
                     self._jobs.run(task_id, partial(report_to_parent, actor, task), self._reported)
@@ -202,11 +200,11 @@ class Loop:
                 self._queue.hold(task)  # until it is judged: tasks it delegated stop with it and don't take its slot
                 self._close(task_id)
             case "leave":
-                self._forget(task_id)
+                self._forget(task)
             case "plan":
                 self._plans.look(task)
             case "attached":
-                self._forget(task_id)
+                self._forget(task)
                 if task.stop:
                     self._jobs.run(task_id, partial(stop_run, actor, task_id, "cancelled", 0.0))
                 elif not lives(self._store.run_folder(task_id, task.runs[-1].id)):
@@ -220,14 +218,15 @@ class Loop:
         self._meter.forget(task.id)
         self._queue.offer(task)
 
-    def _forget(self, task_id: str) -> None:
+    def _forget(self, task: Task | str) -> None:
+        task_id = task if isinstance(task, str) else task.id
         self._plans.drop(task_id)
         self._runs.drop(task_id)
         self._queue.release(task_id)
         self._jobs.forget(task_id)
         self._meter.forget(task_id)
         self._notifications.forget(task_id)
-        self._envs.pop(task_id, None)
+        self._envs.forget(task)
 
     def _reported(self, parent: str | None) -> None:
         if parent is not None:
@@ -272,8 +271,7 @@ class Loop:
     # what the objects ask
 
     def _actor(self, task_id: str) -> Actor:
-        env = self._envs.get(task_id, self._env)
-        return Actor(self._store, self._config, _BY, env, spare=frozenset({os.getpid()}))
+        return Actor(self._store, self._config, _BY, self._envs.of(task_id), spare=frozenset({os.getpid()}))
 
     def _config_for(self, task: Task) -> Config:
         """The settings in force for a task; its own ones count for as long as they can be read."""
@@ -293,7 +291,7 @@ class Loop:
             self._config = trusted_config(self._store.root)
         except OverhandError as error:
             say(str(error))
-        self._notifications.use(self._config.notify, self._env)
+        self._notifications.use(self._config.notify, self._envs.latest)
 
     # time
 

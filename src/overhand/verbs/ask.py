@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from overhand.errors import BadInput, Busy, NotAllowed, NotFound, Refused, TimedOut
 from overhand.policy import find_caller
 from overhand.questions import (
@@ -114,6 +116,9 @@ def give_answer(
         take_in_files(session.store, session.store.task(task_id), by)
     if resume and task.current_run is None:
         let_leftovers_end(session.store, task)
+        from overhand.record import keep_environment
+
+        keep_environment(session.store, task_id, os.environ)
     given = answer_question(session.store, task_id, text, by, seq=seq, resume=resume)
     question, task = given.question, given.task
     if resume and not given.resumed and task.current_run is None and has_leftovers(session.store, task):

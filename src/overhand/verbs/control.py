@@ -20,7 +20,7 @@ from overhand.policy import (
     require_seal,
     require_trusted,
 )
-from overhand.record import ABSENT, Accepted, Judged, StopRequested, open_tasks
+from overhand.record import ABSENT, Accepted, Judged, StopRequested, keep_environment, open_tasks
 from overhand.runs import RUN_MARKER, end_checks, living_members, living_runs, read_task_handoff, same_pid_world
 from overhand.supervisor import hand_to_supervisor, running_supervisor
 from overhand.system import deadline, epoch_of, lives, random_text, stop_detached
@@ -235,6 +235,7 @@ def queue_again(session: Session, caller: Caller, task_id: str, accepted: Accept
         if locked.task.runs:
             how = accepted.resume or {}
             accepted = accepted.replace(resume={**how, "run": how.get("run", locked.task.runs[-1].id)})
+        keep_environment(session.store, task_id, os.environ)
         locked.append(accepted, sync=True)
         task = locked.task
     with Recorded(task):

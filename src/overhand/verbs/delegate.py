@@ -114,7 +114,9 @@ def make_tasks(session: Session, drafts: Sequence[Draft], by: By, *, start: bool
     """Make the folders and first events of drafted tasks."""
     new = [draft.task for draft in drafts]
     with _only_once(session, drafts) as known:
-        return [known for _ in new] if known else session.store.new_tasks(new, by, start=start, sync=sync)
+        if known:
+            return [known for _ in new]
+        return session.store.new_tasks(new, by, start=start, sync=sync, env=os.environ if start else None)
 
 
 @contextmanager

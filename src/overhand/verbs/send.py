@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import find_agent, lookup, translator
@@ -9,7 +10,7 @@ from overhand.drafts import read_document
 from overhand.errors import BadInput, NotAllowed, Refused
 from overhand.policy import config_of_task, find_caller, load_config, require_seal, require_trusted
 from overhand.questions import Asking, deliver_answer, hand_over_events
-from overhand.record import Accepted
+from overhand.record import Accepted, keep_environment
 from overhand.runs import message_event, require_budget_left
 from overhand.verbs.control import require_runnable
 from overhand.verbs.resume import unanswered_refusal
@@ -40,6 +41,8 @@ def _to_one(session: Session, caller: Caller, task_id: str, text: str, *, again:
     with session.store.lock(task_id, caller.by(session.via)) as locked:
         if not again and not _is_open(locked.task):
             return None
+        if not (locked.task.queued or locked.task.current_run):
+            keep_environment(session.store, task_id, os.environ)
         how = _record(locked, text)
         task = locked.task
     if how == "into its run":
