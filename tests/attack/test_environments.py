@@ -80,7 +80,7 @@ def test_the_next_run_has_that_of_the_verb_that_asked_for_it(scene: Scene) -> No
 def test_a_plans_nodes_have_that_of_the_plan(scene: Scene) -> None:
     scene.shell("worker", TELL)
     (scene.path / "plan.yaml").write_text("plan: look\nnodes:\n  a: {task: look, agent: worker}\n")
-    scene.project.trust_files()
+    scene.json("trust", "plan.yaml", "--yes")
     plan = scene.json("plan", "run", "plan.yaml", env={"SHELL_NAME": "of the plan"})["task_id"]
     scene.json("list", env={"SHELL_NAME": "another"})
     scene.judged(plan)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from overhand.items.sync import DISMISSED, claim_tag, is_tag_behind, recovery_events, retry_not_before
     from overhand.items.sync import sync_locked_tag, sync_tag, tag_removal, wanted_stage, why_it_waits
     from overhand.items.typed import handle_changed_file
-    from overhand.items.unrecorded import remember_tags, tags_known_at, unrecorded_tags
+    from overhand.items.unrecorded import note_ended_leftovers, remember_tags, tags_known_at, unrecorded_tags
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -30,6 +30,6 @@ else:
             "sync": "DISMISSED claim_tag is_tag_behind recovery_events retry_not_before sync_locked_tag sync_tag "
             "tag_removal wanted_stage why_it_waits",
             "typed": "handle_changed_file",
-            "unrecorded": "remember_tags tags_known_at unrecorded_tags",
+            "unrecorded": "note_ended_leftovers remember_tags tags_known_at unrecorded_tags",
         },
     )

@@ -7,14 +7,18 @@ its file was seen to change. Losing these files loses nothing but that knowledge
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import OverhandError
 from overhand.system import Lock, epoch_of, has_reader, now_stamp, read_file, write_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from overhand.record import Run, Store, Task
 
+_GONE = "leftovers-gone"  # in a run's folder: since when it is known that nothing it left behind lives
 MARGIN = 5.0  # seconds: a change is noticed a little later than it was made
 
 
@@ -77,7 +81,31 @@ def alive_since(store: Store, at: float, until: float | None, margin: float) -> 
         and (
             run.ended is None
             or epoch_of(run.ended) >= at - margin
-            # a leftover process keeps the run's shim alive, which keeps `life` open
-            or (run.leftovers and has_reader(f"{store.run_folder(task.id, run.id)}/life"))
+            or (run.leftovers and not _left_before(f"{store.run_folder(task.id, run.id)}", at - margin))
         )
     ]
+
+
+def _left_before(place: str, at: float) -> bool:
+    """Whether what a run left behind is known to have ended before this time.
+
+    Nothing records when it ends: the first look that finds it gone does, and counts as a time when it may have lived.
+    """
+    if has_reader(f"{place}/life"):  # a leftover process keeps the run's shim alive, which keeps `life` open
+        return False
+    try:
+        return os.stat(f"{place}/{_GONE}").st_mtime < at
+    except OSError:
+        write_file(f"{place}/{_GONE}", "")
+        return False
+
+
+def note_ended_leftovers(store: Store, tasks: Iterable[Task]) -> None:
+    """Note for each run what it left behind and has ended by now, so that later tags are known not to be its own."""
+    for task in tasks:
+        for run in task.runs:
+            if run.leftovers:
+                try:
+                    _left_before(store.run_folder(task.id, run.id), 0.0)
+                except OverhandError:
+                    continue  # its folder is gone, or cannot be written

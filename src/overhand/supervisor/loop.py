@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from overhand.agents import hand_to_stand_in
 from overhand.errors import Busy, OverhandError
-from overhand.items import is_tag_behind, sync_tag
+from overhand.items import is_tag_behind, note_ended_leftovers, sync_tag
 from overhand.plans import begin_plan
 from overhand.policy import Actor, Config, config_of_task, remember_project, trusted_config
 from overhand.record import Store, open_tasks
@@ -100,6 +100,7 @@ class Loop:
             if (task.cause and owes_report(self._store, task)) or (task.item and is_tag_behind(task)):
                 self.handle(task.id)
         self._envs.sweep(tasks)
+        note_ended_leftovers(self._store, tasks)
         mend_spending(self._actor(""), tasks)
         for task in open_tasks(tasks):
             self.handle(task.id)
