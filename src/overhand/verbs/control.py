@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents import agent_files, default_agent, find_agent
 from overhand.drafts import workspace_of
-from overhand.errors import BadInput, Busy, OverhandError, Refused, StorageFailed, TimedOut
+from overhand.errors import BadInput, Busy, NotAllowed, OverhandError, Refused, StorageFailed, TimedOut
 from overhand.policy import (
     Config,
     config_of_task,
@@ -211,8 +211,10 @@ def run_again(
             f"{id} is not in this project's .agent-workspaces.",
             f"Name that project: overhand --project DIR run {task_id}",
         )
+    task = session.store.task(task_id)
+    _require_own(caller, task)
     ask_for_trust(session, caller)
-    task = refresh_task(session, session.store.task(task_id))
+    task = refresh_task(session, task)
     if task.is_plan:
         accepted = next_plan_run(task, {"why": "run again"}, agent)
         return queue_again(session, caller, task_id, accepted, "run", wait=wait)
@@ -224,6 +226,15 @@ def run_again(
     else:
         require_seal(task)
     return queue_again(session, caller, task_id, Accepted(agent=chosen.name), "run", wait=wait)
+
+
+def _require_own(caller: Caller, task: Task) -> None:
+    """A run starts only what it delegated itself: what a person prepared may be allowed more than the run is."""
+    if caller.is_person or (task.parent and task.parent.run == caller.run):
+        return
+    raise NotAllowed(
+        f"Task {task.name} was not delegated by this run; it cannot start it.", "Ask the person who prepared it."
+    )
 
 
 def queue_again(session: Session, caller: Caller, task_id: str, accepted: Accepted, verb: str, *, wait: bool) -> Reply:
