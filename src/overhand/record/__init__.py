@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from overhand.record.environment import drop_environment, keep_environment, kept_environment
     from overhand.record.environment import tasks_with_environment
-    from overhand.record.events import ABSENT, EVENT_KIND, Accepted, Answered, Asked, BudgetReleased, BudgetReserved
+    from overhand.record.events import ABSENT, Accepted, Answered, Asked, BudgetReleased, BudgetReserved
     from overhand.record.events import CheckpointSaved, ChildRefused, ControlHandled, Created, Event, Judged
     from overhand.record.events import LateReturn, LimitReached, MessageSent, Notice, PhaseMoved, Rechecked
     from overhand.record.events import Requeued, RunBlocked, RunCreated, RunEnded, RunNeverBegan, RunStarted
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from overhand.record.events import TagWritten, UsageReported, fold
     from overhand.record.log import LOG_FILE, append_lines, cut_torn_tail, log_lines, parse_log, read_log
     from overhand.record.overview import Overview
+    from overhand.record.shape import EVENT_KIND
     from overhand.record.store import WORKSPACES, LockedTask, NewTask, Store, find_root, new_run_id, open_tasks
     from overhand.record.task import PLAN_KIND, Amount, By, Item, Message, Question, Record, Run, ShownTag, Task
     from overhand.record.task import Usage
@@ -22,12 +23,13 @@ else:
         __name__,
         {
             "environment": "drop_environment keep_environment kept_environment tasks_with_environment",
-            "events": "ABSENT EVENT_KIND Accepted Answered Asked BudgetReleased BudgetReserved CheckpointSaved "
-            "ChildRefused ControlHandled Created Event Judged LateReturn LimitReached MessageSent Notice "
-            "PhaseMoved Rechecked Requeued RunBlocked RunCreated RunEnded RunNeverBegan RunStarted "
-            "RunUnblocked Seen StageSet StepMarked StopRequested TagHeldBack TagWritten UsageReported fold",
+            "events": "ABSENT Accepted Answered Asked BudgetReleased BudgetReserved CheckpointSaved ChildRefused "
+            "ControlHandled Created Event Judged LateReturn LimitReached MessageSent Notice PhaseMoved "
+            "Rechecked Requeued RunBlocked RunCreated RunEnded RunNeverBegan RunStarted RunUnblocked Seen "
+            "StageSet StepMarked StopRequested TagHeldBack TagWritten UsageReported fold",
             "log": "LOG_FILE append_lines cut_torn_tail log_lines parse_log read_log",
             "overview": "Overview",
+            "shape": "EVENT_KIND",
             "store": "WORKSPACES LockedTask NewTask Store find_root new_run_id open_tasks",
             "task": "PLAN_KIND Amount Item Message Question Record Run ShownTag Task Usage",
         },

@@ -7,6 +7,7 @@ or as the empty value of its type.
 
 from __future__ import annotations
 
+from overhand.record.shape import DAMAGED, EVENT_KIND, allowed_types, problem_of
 from overhand.record.task import Amount, Check, Item, Message, Parent, Question, Run, ShownTag, Task, Usage
 
 TYPE_CHECKING = False
@@ -24,8 +25,8 @@ else:
         return lambda cls: cls
 
 
-EVENT_KIND = "e"  # the key that comes first in every line
 ABSENT = object()  # given for a field that doesn't apply: it isn't written
+_STAMP = {"t": "str", "mono": "float", "boot": "str", "by": "By | None"}
 _EMPTY = {"str": "", "int": 0, "float": 0.0, "bool": False}
 
 
@@ -39,10 +40,12 @@ class Event:
     boot: str = ""
     by: By | None = None
     _empty: ClassVar[dict[str, Any]] = {}
+    _shape: ClassVar[dict[str, Any]] = {name: allowed_types(kind) for name, kind in _STAMP.items()}
 
     def __init_subclass__(cls) -> None:
         fields = vars(cls).get("__annotations__", {})
         cls._empty = {**cls._empty, **{name: _EMPTY.get(kind) for name, kind in fields.items()}}
+        cls._shape = {**cls._shape, **{name: allowed_types(kind) for name, kind in fields.items()}}
 
     def __init__(self, **fields: object) -> None:
         self.__dict__ = {name: value for name, value in fields.items() if value is not ABSENT}
@@ -598,10 +601,17 @@ KINDS: dict[object, type[Event]] = {
 
 
 def read(line: Line) -> Event | None:
-    """The event of a line; None for a kind that this version doesn't know."""
-    kind = KINDS.get(line.get("e"))
+    """The event of a line; None for a kind that this version doesn't know. ValueError if it is damaged."""
+    name = line.get(EVENT_KIND)
+    kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
+        if name == DAMAGED:
+            raise ValueError("it is no JSON object")
+        if not isinstance(name, str):
+            raise ValueError("`e` names no kind of event")
         return None
+    if wrong := problem_of(line, kind._shape):
+        raise ValueError(wrong)
     if kind is RunEnded and line.get("never_began"):
         kind = RunNeverBegan
     event = kind.__new__(kind)
@@ -617,10 +627,26 @@ def add(task: Task, event: Event) -> None:
 
 
 def fold(task_id: str, lines: Iterable[Line]) -> Task:
-    """What the lines of one log add up to."""
+    """What the lines of one log add up to; damaged ones are left out, and named in `damage`."""
     task = Task(task_id)
-    for line in lines:
-        event = read(line)
-        if event is not None:
-            add(task, event)
+    for number, line in enumerate(lines, 1):
+        try:
+            event = read(line)
+            if event is not None:
+                add(task, event)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            why = f"`{error.args[0]}` is missing" if isinstance(error, KeyError) else str(error)
+            task.damage = (*task.damage[:9], (number, why[:200]))
+    if task.damage:
+        _say_damage(task)
     return task
+
+
+def _say_damage(task: Task) -> None:
+    """Have the task say it; unless something runs, it has come to its end: what it did so far is not known."""
+    number, why = task.damage[0]
+    more = f", and {len(task.damage) - 1} more like it" if len(task.damage) > 1 else ""
+    text = f"line {number} is damaged ({why}){more}: overhand doctor says what to do."
+    task.notices = [*task.notices, f"Its log cannot be read: {text}"]
+    if task.status is None and task.current_run is None:
+        task.status, task.queued, task.summary = "failed", False, f"Its log cannot be read: {text}"

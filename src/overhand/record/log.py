@@ -6,6 +6,7 @@ import os
 import time
 
 from overhand.errors import StorageFailed, storage_failed
+from overhand.record.shape import DAMAGED, EVENT_KIND
 from overhand.system import boot_id, dump_line, load_line, now_stamp
 
 TYPE_CHECKING = False
@@ -19,20 +20,23 @@ MAX_EVENT = 4096
 
 
 def read_log(folder: str) -> list[Line]:
-    """The events on disk; a torn last line does not count, an unreadable one is skipped."""
+    """The events on disk; a torn last line does not count, an unreadable one is of the kind `DAMAGED`."""
     return parse_log(raw(folder)[0])
 
 
 def was_at_work(folder: str, since: float) -> bool:
     """Whether a run of this task may live, or have lived after `since`: a look at the bytes, since most have not."""
-    found, written = raw(folder)
+    try:
+        found, written = raw(folder)
+    except StorageFailed:
+        return True
     return written >= since or found.rfind(b'"run.created"') > found.rfind(b'"e":"run.ended"')
 
 
 def raw(folder: str) -> tuple[bytes, float]:
     """The log as it is, and when it was last written; nothing where there is none."""
     try:
-        fd = os.open(f"{folder}/{LOG_FILE}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(f"{folder}/{LOG_FILE}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return b"", 0.0
     except OSError as error:
@@ -40,12 +44,14 @@ def raw(folder: str) -> tuple[bytes, float]:
     try:
         found = os.fstat(fd)
         return os.read(fd, found.st_size + 1), found.st_mtime
+    except OSError as error:
+        raise storage_failed(error, "Cannot read the log of this task") from error
     finally:
         os.close(fd)
 
 
 def parse_log(found: bytes) -> list[Line]:
-    """Events of complete lines."""
+    """Events of complete lines, one for each."""
     text = found[: found.rfind(b"\n") + 1].decode("utf-8", "replace")
     try:
         events: list[Line] = load_line("[" + text[:-1].replace("\n", ",") + "]")  # all at once takes half the time
@@ -57,14 +63,13 @@ def parse_log(found: bytes) -> list[Line]:
 
 
 def _one_by_one(lines: list[str]) -> Iterator[Line]:
-    for line in lines:
-        if line:
-            try:
-                event = load_line(line)
-            except ValueError:
-                continue  # one broken line must not hide the others; `doctor` reports it
-            if isinstance(event, dict):
-                yield event
+    for line in lines[:-1]:
+        try:
+            event = load_line(line)
+        except ValueError:
+            event = None
+        # one broken line must not hide the others
+        yield event if isinstance(event, dict) else {EVENT_KIND: DAMAGED}
 
 
 def create(folder: str, data: bytes, *, sync: bool) -> tuple[int, int]:

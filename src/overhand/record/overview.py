@@ -10,7 +10,7 @@ import os
 
 from overhand.errors import OverhandError, storage_failed
 from overhand.record import log
-from overhand.record.task import Task
+from overhand.record.store import unreadable_task
 from overhand.system import read_file, write_file
 from overhand.words import HEADLINES, is_task_id
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.record.store import Store
+    from overhand.record.task import Task
 
 AT_REST = {"r": "ready", "s": "stopped", "d": "done"}
 _LETTERS = {group: letter for letter, group in AT_REST.items()}
@@ -108,10 +109,13 @@ class Overview:
         """What the log says; one that makes no sense must not hide the others."""
         try:
             self._broken.discard(name)
-            return self.store.task(name)
-        except (OverhandError, LookupError, TypeError, ValueError, AttributeError) as error:
+            task = self.store.task(name)
+            if task.damage:
+                self._broken.add(name)
+            return task
+        except OverhandError as error:
             self._broken.add(name)
-            return _broken(name, error)
+            return unreadable_task(name, error)
 
     def newest(self, group: str, count: int) -> list[Task]:
         """The newest tasks of a group at rest, oldest first."""
@@ -175,15 +179,6 @@ def _entries(place: int) -> Iterator[os.DirEntry[str]]:
             for entry in entries:
                 if entry.name[0] != ".":
                     yield entry
-
-
-def _broken(name: str, error: Exception) -> Task:
-    """A task whose log cannot be read, as something to look at."""
-    task = Task(name)
-    reason = error.message if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
-    task.title, task.agent, task.status = name, name.partition("-")[0], "failed"
-    task.summary = f"Its log cannot be read: {reason}"
-    return task
 
 
 def is_at_rest(task: Task) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotFound, storage_failed
+from overhand.errors import BadInput, NotFound, OverhandError, Refused, StorageFailed, TaskNotFound, storage_failed
 from overhand.record import log
 from overhand.record.environment import drop_environment, keep_environment
 from overhand.record.events import Accepted, Created, Event, add, fold
@@ -161,6 +161,8 @@ class Store:
                 found.append(self.task(task_id))
             except TaskNotFound:
                 continue
+            except StorageFailed as error:
+                found.append(unreadable_task(task_id, error))  # it must not hide the others
         return sorted(found, key=lambda task: (task.handle or 0, task.id))
 
     def children(self, run_id: str) -> list[Task]:
@@ -168,9 +170,13 @@ class Store:
         there = list(self.ids())
         for task_id in there:
             if task_id not in self._parents:
-                raw = log.raw(self.folder(task_id))[0]
+                try:
+                    raw = log.raw(self.folder(task_id))[0]
+                except StorageFailed:
+                    continue
                 for line in log.parse_log(raw[: raw.find(b"\n") + 1]):  # nothing, as long as it is being made
-                    self._parents[task_id] = str((line.get("parent") or {}).get("run") or "")
+                    parent = line.get("parent")
+                    self._parents[task_id] = str(parent.get("run") or "") if isinstance(parent, dict) else ""
         return self.tasks(task_id for task_id in there if self._parents.get(task_id) == run_id)
 
     def at_work(self, since: float = float("inf")) -> list[Task]:
@@ -402,6 +408,15 @@ class LockedTask:
         self._lock.__exit__()
         if self._wrote:
             ring_bells(f"{self.folder}/{_WAITERS}")
+
+
+def unreadable_task(task_id: str, error: Exception) -> Task:
+    """A task whose log cannot be read, as something to look at."""
+    task = fold(task_id, [])
+    reason = error.message if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
+    task.title, task.agent, task.status = task_id, task_id.partition("-")[0], "failed"
+    task.summary = f"Its log cannot be read: {reason}"
+    return task
 
 
 def open_tasks(tasks: Iterable[Task]) -> list[Task]:

@@ -271,6 +271,7 @@ class Task:
     item: Item | None = None
     tag: ShownTag | None = None
     staged: StageSet | None = None  # the stage that a person, or another program, gave its item
+    damage: tuple[tuple[int, str], ...] = ()  # lines of its log that cannot be read, and why; the first ten
     requeued: int = 0  # how often it was queued again by itself since it was last asked for
 
     def __init__(self, id: str) -> None:

@@ -326,11 +326,20 @@ def spent_today(store: Store) -> Amount:
                 continue  # what a live run uses is noted in its log from time to time
         except OSError:
             continue
-        lines = read_log(store.folder(task_id))
-        task = fold(task_id, lines)
-        yesterday = fold(task_id, (line for line in lines if str(line.get("t", "")) < today))
-        for run in task.runs:
-            earlier = yesterday.run(run.id)
-            usage = run.usage if run.is_judged else reported_usage(store.run_folder(task_id, run.id))
-            total += amount_used(usage) - amount_used(earlier.usage if earlier else None)
+        try:
+            total += _spent_since(store, task_id, today)
+        except OverhandError:
+            continue  # its log cannot be read: the task itself says so
+    return total
+
+
+def _spent_since(store: Store, task_id: str, today: str) -> Amount:
+    total = Amount()
+    lines = read_log(store.folder(task_id))
+    task = fold(task_id, lines)
+    yesterday = fold(task_id, (line for line in lines if str(line.get("t", "")) < today))
+    for run in task.runs:
+        earlier = yesterday.run(run.id)
+        usage = run.usage if run.is_judged else reported_usage(store.run_folder(task_id, run.id))
+        total += amount_used(usage) - amount_used(earlier.usage if earlier else None)
     return total

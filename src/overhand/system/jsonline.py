@@ -41,7 +41,7 @@ def load_line(line: str) -> Any:
     text = line.strip()
     try:
         value, end = _scan(text, 0)
-    except StopIteration:
+    except (StopIteration, SystemError):  # Python 3.11 finds no exception to raise as long as `json` is not imported
         raise ValueError(f"not JSON: {text[:60]!r}") from None
     except RecursionError:
         raise ValueError("JSON nested too deeply") from None

@@ -27,9 +27,16 @@ def now_stamp() -> str:
 
 
 def epoch_of(stamp: str | None) -> float:
-    """Seconds since 1970 of a stamp that `now` made; 0 for none."""
+    """Seconds since 1970 of a stamp that `now` made; 0 for none, and for a damaged one."""
     if not stamp:
         return 0.0
+    try:
+        return _epoch(stamp)
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _epoch(stamp: str) -> float:
     year, month, day = int(stamp[:4]), int(stamp[5:7]), int(stamp[8:10])
     year -= month < 3  # count years from March, so that a leap day is the last day of a year
     days = 365 * year + year // 4 - year // 100 + year // 400 + (153 * ((month + 9) % 12) + 2) // 5 + day - 719469

@@ -304,6 +304,12 @@ def _record_folder(session: Session, caller: Caller, task: Task, agent: Agent, c
 def require_runnable(session: Session, task: Task, *, again: bool = False) -> None:
     """Refuse a task that a run holds, one with living leftovers, and a completed one unless `again`."""
     handle = task.handle
+    if task.damage:
+        number, why = task.damage[0]
+        raise Refused(
+            f"Line {number} of the log of task {task.name} is damaged ({why}): what it did so far is not known.",
+            "What to do: overhand doctor",
+        )
     if task.queued:
         raise Refused(f"Task {handle} is queued already.", f"Wait for it: overhand wait {handle}")
     current = task.current_run

@@ -122,6 +122,7 @@ CODES = {
     "supervisor-stopped": "the supervisor's process is stopped",
     "no-supervisor": "tasks wait for a supervisor, and none runs",
     "unreadable": "a task or a Markdown file that cannot be read",
+    "damaged-log": "a line of a task's log that cannot be read",
     "elsewhere": "a run on another machine",
     "dead-run": "a run whose process is gone, and whose end is not recorded",
     "leftovers": "processes that outlived their run",
@@ -155,6 +156,20 @@ class Finding:
         return {**shown, "task": self.task or None, "fix": self.fix or None}
 
 
+def damage(task: Task) -> Iterator[Finding]:
+    """Lines of its log that are no events; the task is not started again before a person has looked."""
+    where = f".agent-workspaces/{task.id}"
+    for number, why in task.damage:
+        yield Finding(
+            "damaged-log",
+            f"{where}/log.jsonl, line {number}: {why}.",
+            f"Task {task.name} may have done more than its log says; it is not started again.",
+            f"Put the line right, or delete it: sed -n {number}p {where}/log.jsonl; or have the task done anew: "
+            f"overhand delegate --handoff {where}/HANDOFF.md",
+            task=task.id,
+        )
+
+
 def all_findings(session: Session) -> Iterator[Finding]:
     """All findings, the machine first."""
     yield from tools()
@@ -170,6 +185,7 @@ def all_findings(session: Session) -> Iterator[Finding]:
     for name in sorted(session.store.ids()):
         try:
             states.append(session.store.task(name))
+            yield from damage(states[-1])
         except OverhandError as error:
             where = f".agent-workspaces/{name}"
             yield Finding("unreadable", f"{where}: {error.message}", "It is no task.", f"ls -la {where}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from overhand.agents import StreamEvent
+    from overhand.record import Run
 
 _PART = 1 << 16
 
@@ -115,8 +116,8 @@ def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterat
                     for tail in tails:
                         yield from tail.lines(last=True)
                 yield event
-                if event.get("e") == "run.created":
-                    tails += _tails(session, task_id, event, out=out)
+                if event.get("e") == "run.created" and (run := task.run(event.get("run"))):
+                    tails += _tails(session, task_id, run, out=out)
             seen = len(recorded)
             for tail in tails:
                 yield from tail.lines(last=done)
@@ -125,13 +126,13 @@ def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterat
             bell.wait(0.25 if tails else 5.0)
 
 
-def _tails(session: Session, task_id: str, created: dict[str, Any], *, out: bool) -> list[Tail]:
+def _tails(session: Session, task_id: str, run: Run, *, out: bool) -> list[Tail]:
     """What is read of a run: all that it printed, or its translated stream, where it has one."""
-    run, place = created["run"], session.store.run_folder(task_id, created["run"])
+    place = session.store.run_folder(task_id, run.id)
     if out:
-        return [Tail(f"{place}/{name}", name, run) for name in ("stdout", "stderr")]
-    translate = translator(str(created.get("driver", "")))
-    return [AgentMessages(place, run, translate, session.root)] if translate else []
+        return [Tail(f"{place}/{name}", name, run.id) for name in ("stdout", "stderr")]
+    translate = translator(run.driver)
+    return [AgentMessages(place, run.id, translate, session.root)] if translate else []
 
 
 def show_log(session: Session, id: str, follow: bool = False, out: bool = False, window: bool = False) -> Reply:
