@@ -136,8 +136,8 @@ def test_a_stopped_supervisor_is_named_and_what_it_was_told_is_not_lost(scene: S
     assert supervisor is not None
     os.kill(supervisor, signal.SIGSTOP)
     try:
-        error = scene.json("delegate", "second", "--agent", "worker", code=3)["error"]
-        assert f"process {supervisor}, which is stopped" in error["message"]
+        made = scene.json("delegate", "second", "--agent", "worker")  # it is recorded: no error
+        assert f"process {supervisor}, which is stopped" in made["reason"]
     finally:
         os.kill(supervisor, signal.SIGCONT)
     (scene.path / "go").touch()

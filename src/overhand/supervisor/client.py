@@ -223,6 +223,8 @@ def _send(store: Store, message: Mapping[str, object]) -> bytes | None:
     try:
         peer.settimeout(LOCK_PATIENCE)
         peer.connect(address(store, folder))
+        if peer_uid(peer) not in (None, os.getuid()):
+            return None  # another user's program listens there: it must not get our environment
         while view:
             view = view[peer.send(view) :]
         parts = []
@@ -236,6 +238,17 @@ def _send(store: Store, message: Mapping[str, object]) -> bytes | None:
     finally:
         os.close(folder)
         peer.close()
+
+
+def peer_uid(peer: Any) -> int | None:
+    """The user at the other end of a connected socket, as the kernel says; None where it doesn't."""
+    import _socket
+
+    option = getattr(_socket, "SO_PEERCRED", None)
+    if option is None:
+        return None
+    found = peer.getsockopt(_socket.SOL_SOCKET, option, 12)  # pid, uid, gid, as three ints
+    return int.from_bytes(found[4:8], sys.byteorder)
 
 
 # The switch that makes a supervisor watch tags: a small file beside its lock that exists while it is on.
