@@ -338,15 +338,17 @@ def test_kill_9_of_ask_ends_the_blocking(scene: Scene) -> None:
     assert not list((Path(scene.store.folder(task)) / "ipc").glob(".*.bell")), "the bell of the killed one is gone"
 
 
-def test_an_answer_by_hand_goes_on_with_a_parked_task(scene: Scene) -> None:
+def test_an_answer_by_hand_does_not_go_on_with_a_parked_task(scene: Scene) -> None:
     scene.project.config(SOON)
     scene.shell("worker", ASK)
     task = scene.delegate()
     parked(scene, task)
     (Path(scene.store.folder(task)) / "ipc/001.answer").write_text('{"seq":1,"answer":"by hand"}')
-    scene.json("show", task)
+    assert any("is no answer" in text for text in scene.json("show", task)["notices"])
+    assert scene.state(task).status == "needs-input"
+    scene.json("answer", task, "by the verb")
     completed(scene, task, 2)
-    assert (scene.path / "said").read_text() == "by hand\n"
+    assert (scene.path / "said").read_text() == "by the verb\n"
 
 
 # children

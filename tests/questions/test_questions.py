@@ -231,52 +231,34 @@ def test_long_and_strange_words_arrive_whole(asker: Asker, case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "answer"),
-    [
-        (json.dumps({"seq": 1, "timestamp": STAMP, "answer": "by hand"}), "by hand"),
-        ('{"answer": "by hand"}', "by hand"),
-        ("by hand\n", "by hand"),
-        ("z" * 3000, "z" * 3000),
-    ],
+    "raw",
+    [json.dumps({"seq": 1, "timestamp": STAMP, "answer": "by hand"}), '{"answer": "by hand"}', "by hand\n", "{"],
 )
-def test_an_answer_by_hand_is_recorded(asker: Asker, raw: str, answer: str) -> None:
+def test_an_answer_that_overhand_did_not_write_is_none(asker: Asker, raw: str) -> None:
+    """The agent that asks may write there, too."""
     scene, task, ipc = asker
     put(ipc, "001.question", question(1, "Which?"))
     asked(scene, task, 1)
     put(ipc, "001.answer", raw)
-    until(lambda: scene.events(task, "answered"), "the answer is recorded")
-    assert finishes(scene, task)["status"] == "completed"
-    assert "was answered already" in scene.json("answer", task, "1", "other", code=3)["error"]["message"]
-    assert recorded_answer(scene.store, task, 1) == answer
+    told = notice(scene, task, "ipc/001.answer is no answer")
+    assert f"overhand answer {scene.state(task).handle} TEXT" in told
+    assert told in scene.json("show", task)["notices"]
+    assert not scene.events(task, "answered")
+    scene.json("answer", task, "a person's")
+    assert json.loads((ipc / "001.answer").read_text())["answer"] == "a person's"
+    assert recorded_answer(scene.store, task, 1) == "a person's"
 
 
-def test_an_answer_by_hand_that_cannot_be_read_is_told(asker: Asker) -> None:
-    scene, task, ipc = asker
-    put(ipc, "001.question", question(1, "Which?"))
-    put(ipc, "002.question", question(2, "Which other?"))
-    asked(scene, task, 2)
-    put(ipc, "001.answer", "{", is_old=True)
-    notice(scene, task, "ipc/001.answer cannot be taken as an answer")
-    put(ipc, "002.answer", '{"answer": "fine"}')
-    until(lambda: scene.events(task, "answered"), "the other answer is recorded")
-    scene.json("answer", task, "1", "mended")
-    assert json.loads((ipc / "001.answer").read_text())["answer"] == "mended"
-
-
-def test_an_answer_by_hand_wakes_ask(scene: Scene) -> None:
+def test_an_answer_by_hand_does_not_wake_ask(scene: Scene) -> None:
     scene.project.config(LATER)
     scene.shell("worker", f'$OVERHAND ask "Which?" --option a --option b --closed >said && {QUICK}')
     task = scene.delegate()
     until(lambda: scene.state(task).open_questions, "the question")
-    ipc = Path(scene.store.folder(task)) / "ipc"
-    put(ipc, "001.answer", '{"answer": "c"}')
-    notice(scene, task, "takes one of: a, b")
-    first, second = (ipc / "001.answer").stat(), ipc / ".new"
-    second.write_text('{"answer": "B"}')
-    os.utime(second, ns=(first.st_atime_ns, first.st_mtime_ns))  # as if it came within the same tick of the clock
-    second.rename(ipc / "001.answer")
+    put(Path(scene.store.folder(task)) / "ipc", "001.answer", '{"answer": "b"}')
+    notice(scene, task, "is no answer")
+    scene.json("answer", task, "a")
     until(lambda: scene.state(task).status == "completed", "completed")
-    assert (scene.path / "said").read_text() == "b\n"
+    assert (scene.path / "said").read_text() == "a\n"
 
 
 def test_an_agent_that_asks_and_exits_is_parked(scene: Scene) -> None:
@@ -435,4 +417,4 @@ def test_a_stopped_lock_holder_does_not_keep_others_from_being_listed(scene: Sce
         os.waitpid(pid, 0)
         holder.kill()
         holder.communicate()
-        scene.json("stop", task)
+        scene.json("stop", task, held)  # the supervisor has found the other one, too

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 
-from overhand.errors import BadInput
 from overhand.questions import record
 from overhand.questions.record import Asking
 from overhand.record import Notice, Record
@@ -45,7 +44,6 @@ def take_in_files(store: Store, task: Task, by: By, *, final: bool = False) -> T
     ipc = record.folder(store, task.id)
     if not any(True for _ in _news(task, ipc)) and not _undelivered(task, ipc):
         return TakenIn(task=task, unfinished=False)
-    given: list[Question] = []
     with store.lock(task.id, by) as locked:
         news = list(_news(locked.task, ipc))
         unfinished = len(news) > _MOST and not final
@@ -57,11 +55,9 @@ def take_in_files(store: Store, task: Task, by: By, *, final: bool = False) -> T
                 _tell(locked, ipc, f"{stem}.{kind}", "has a name that cannot be used. Name it like 001.question.")
             elif kind == "question":
                 _take_question(locked, ipc, stem, known)
-            elif known is not None and _take_answer(locked, ipc, known):
-                given.append(known)
+            elif known is not None:
+                _refuse_answer(locked, ipc, known)
         task = locked.task
-    for question in given:
-        ring_bells(ipc, record.bell_prefix(question))
     for question in _undelivered(task, ipc):
         record.deliver_answer(store, task.id, question, record.full_answer(store, task.id, question))
     return TakenIn(task=task, unfinished=unfinished)
@@ -117,7 +113,7 @@ def _is_unfinished(ipc: str, stem: str, kind: str) -> bool:
     except OSError:
         return False
     raw = read_file(path)
-    return bool(_read_question(raw, stem).problem) if kind == "question" else _read_answer(raw)[0] is None
+    return kind == "question" and bool(_read_question(raw, stem).problem)
 
 
 def _sha(raw: bytes) -> str:
@@ -148,40 +144,10 @@ def _take_question(locked: LockedTask, ipc: str, stem: str, known: Question | No
         _tell(locked, ipc, name, found.problem)
 
 
-def _take_answer(locked: LockedTask, ipc: str, known: Question) -> bool:
-    """Record an answer that a person wrote into a file; whether it was accepted."""
-    name = f"{known.stem}.answer"
-    text, wrong = _read_answer(read_file(f"{ipc}/{name}"))
-    if known.via == "permission":  # the agent that asks may write here, too
-        text, wrong = None, f"a permission is given by a person: overhand answer {locked.task.name}"
-    if text is not None and known.closed:
-        try:
-            text = record.fitting(known, text)
-        except BadInput as error:
-            text, wrong = None, error.message
-    if text is None:
-        _tell(locked, ipc, name, f"cannot be taken as an answer: {wrong}")
-        return False
-    record.record_answer(locked, known, text, "file")
-    return True
-
-
-def _read_answer(raw: bytes | None) -> tuple[str | None, str]:
-    """The answer in a file, or what is wrong with it: the format, any object that has one, or a person's plain text."""
-    from overhand.documents import has_errors, load_json, parse_answer
-
-    if raw is None:
-        return None, "it is no regular file."
-    text = _text(raw)
-    answer, problems = parse_answer(text)
-    if answer is not None:
-        return answer.answer, ""
-    value, error = load_json(text)
-    if isinstance(value, dict) and isinstance(value.get("answer"), str):
-        return value["answer"], ""
-    if _is_prose(text, error):
-        return text.strip(), ""
-    return None, " ".join(p.message for p in problems if has_errors([p])) or "it is empty."
+def _refuse_answer(locked: LockedTask, ipc: str, known: Question) -> None:
+    """A file that is in the place of an answer, and that Overhand did not write: the agent itself may have."""
+    hint = f"overhand answer {locked.task.name} TEXT"
+    _tell(locked, ipc, f"{known.stem}.answer", f"is no answer: Overhand did not write it. To answer: {hint}")
 
 
 def _is_prose(text: str, error: str) -> bool:
