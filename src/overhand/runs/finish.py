@@ -28,7 +28,7 @@ from overhand.record import Accepted, Judged, Notice
 from overhand.runs import checks, control, evidence, result, spending, worktree
 from overhand.runs.judge import Evidence, Verdict, judge_run
 from overhand.runs.result import Case
-from overhand.system import epoch_of, read_file, write_file
+from overhand.system import epoch_of, mask_secrets, read_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,7 +112,7 @@ def _ask_for_it(case: Case, verdict: Verdict) -> Case:
     """A return that says needs-input is a question too: it gets a number, and can be answered like any other."""
     details = case.returned.output.for_primary if case.returned.output else ""
     details = details or (case.returned.value.next_steps if case.returned.value else "")
-    text = question_in_return(case.task, case.ended, verdict.summary, details)
+    text = mask_secrets(question_in_return(case.task, case.ended, verdict.summary, details), case.actor.env)
     if not text:
         return case
     store, task_id = case.actor.store, case.task.id

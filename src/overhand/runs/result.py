@@ -13,10 +13,20 @@ from overhand.errors import OverhandError
 from overhand.policy import usage_of_task
 from overhand.record import Judged
 from overhand.runs import handover, worktree
-from overhand.system import Lock, dump_line, epoch_of, put_file, put_new, read_file, second_name, write_file
+from overhand.system import (
+    Lock,
+    dump_line,
+    epoch_of,
+    mask_secrets,
+    put_file,
+    put_new,
+    read_file,
+    second_name,
+    write_file,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from overhand.policy import Actor
     from overhand.record import Run, Store, Task
@@ -45,12 +55,13 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
     """Write the documents; returns the result and the event that vouches for them."""
     actor, task, ended = case.actor, case.task, case.ended
     folder = actor.store.folder(task.id)
-    result = result_of(case, verdict)
-    output = _promote(folder, case.place, task, case.returned, verdict)
+    result = without_secrets(result_of(case, verdict), actor.env)
+    output = _promote(case, folder, verdict)
     if output is not None:
         result["output"] = actor.store.relative(f"{folder}/OUTPUT.md")
     if verdict.status != "completed":
-        put_file(f"{folder}/CONTEXT.md", handover.leave(actor.store, task, ended, verdict))
+        context = handover.leave(actor.store, task, ended, verdict)
+        put_file(f"{folder}/CONTEXT.md", mask_secrets(context, actor.env))
         result["context"] = actor.store.relative(f"{folder}/CONTEXT.md")
     encoded = (dump_line(result) + "\n").encode("utf-8", "replace")
     put_new(f"{folder}/result.json", encoded)
@@ -65,7 +76,7 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
         status=verdict.status,
         claimed=verdict.claimed,
         verified=verdict.verified,
-        summary=verdict.summary[:500],
+        summary=result["summary"][:500],
         output=hashlib.sha256(output).hexdigest() if output is not None else None,
         result=hashlib.sha256(encoded).hexdigest(),
         errors=len(verdict.errors),
@@ -139,14 +150,43 @@ def _check(check: CheckFact, root: str) -> dict[str, Any]:
     }
 
 
-def _promote(folder: str, place: str, task: Task, returned: Returned, verdict: Verdict) -> bytes | None:
+def without_secrets(result: dict[str, Any], env: Mapping[str, str]) -> dict[str, Any]:
+    """The same with the values of secret variables masked, wherever the agent wrote them."""
+    text = "\0".join(_texts(result))
+    return result if mask_secrets(text, env) == text else _masked(result, env)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield str(key)
+            yield from _texts(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)
+
+
+def _masked(value: Any, env: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return mask_secrets(value, env)
+    if isinstance(value, dict):
+        return {
+            mask_secrets(key, env) if isinstance(key, str) else key: _masked(one, env) for key, one in value.items()
+        }
+    return [_masked(one, env) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _promote(case: Case, folder: str, verdict: Verdict) -> bytes | None:
     """The accepted return becomes the task's OUTPUT.md; a phantom never does, it stays in the run's folder."""
+    place, task, returned = case.place, case.task, case.returned
     if returned.value is None or verdict.claimed is None:
         return None
     raw = returned.raw
     if raw is None:
         output = return_to_output(returned.value, task.title, task.agent)
-        raw = render_output(output).encode("utf-8", "replace")
+        raw = mask_secrets(render_output(output), case.actor.env).encode("utf-8", "replace")
         put_file(f"{place}/OUTPUT.md", raw)
         if verdict.status == verdict.claimed and second_name(f"{place}/OUTPUT.md", f"{folder}/OUTPUT.md"):
             return raw
@@ -157,6 +197,9 @@ def _promote(folder: str, place: str, task: Task, returned: Returned, verdict: V
     elif any(problem.code == "status-filled-in" for problem in verdict.problems):
         output, _ = parse_output(raw.decode("utf-8", "replace"))
         raw = render_output(replace(output, status=verdict.status)).encode("utf-8", "replace")
+    text = raw.decode("utf-8", "surrogateescape")
+    if (masked := mask_secrets(text, case.actor.env)) != text:
+        raw = masked.encode("utf-8", "surrogateescape")
     put_file(f"{folder}/OUTPUT.md", raw)
     return raw
 
