@@ -12,6 +12,7 @@
     │   ├── StaleRun         STALE_RUN          the report of a run that no longer holds the task
     │   ├── Busy             LOCK_BUSY          another process holds the task
     │   └── StorageFailed    STORAGE_FAILED     full disk, read-only folder, unusable file system
+    │       └── Damaged      STORAGE_FAILED     a file of the record that is not what was written
     ├── NotFound             FILE_NOT_FOUND     exit 4
     │   ├── TaskNotFound     TASK_NOT_FOUND
     │   └── AgentNotFound    AGENT_NOT_FOUND
@@ -88,6 +89,10 @@ class Busy(Refused):
 
 class StorageFailed(Refused):
     code = "STORAGE_FAILED"
+
+
+class Damaged(StorageFailed):
+    """A file of the record is not what was written: trying again would find the same."""
 
 
 class NotFound(OverhandError):

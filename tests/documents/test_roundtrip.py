@@ -20,7 +20,6 @@ from overhand.documents import (
     ipc,
     load_json,
     parse_alert,
-    parse_answer,
     parse_context,
     parse_handoff,
     parse_output,
@@ -36,6 +35,7 @@ from overhand.documents import (
     return_to_output,
 )
 from overhand.documents.contracts import ContractBlock, parse_block, render_block
+from overhand.documents.ipc import parse_answer
 from overhand.documents.layout import read_sheet, section, tidy
 from overhand.questions import record
 from support import strategies as make

@@ -21,12 +21,12 @@ from overhand.documents import (
     agentfile,
     has_errors,
     parse_agent_file,
-    parse_answer,
     parse_question,
     parse_return,
     validate_data,
 )
 from overhand.documents.contracts import ContractBlock
+from overhand.documents.ipc import parse_answer
 from overhand.words import CAUSES, STATUSES
 from support import strategies as make
 from support.schemas import SCHEMAS, schema

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from overhand.documents.handoff import Deliverable, Handoff, HandoffStep, KeyFile, is_vague, lint_handoff
     from overhand.documents.handoff import parse_handoff, promises_files, read_deliverable, render_handoff
     from overhand.documents.handoff import wanted_contract, with_kind_defaults
-    from overhand.documents.ipc import parse_answer, parse_question
+    from overhand.documents.ipc import parse_question
     from overhand.documents.jsonc import NotJson, drop_entry, put_entry, read_jsonc
     from overhand.documents.layout import FileNote, Section, contain_in_section, looks_like_path
     from overhand.documents.lint import document_kind, lint_document
@@ -52,7 +52,7 @@ else:
             "control.listener": "ControlCommand ControlListener",
             "handoff": "Deliverable Handoff HandoffStep KeyFile is_vague lint_handoff parse_handoff promises_files "
             "read_deliverable render_handoff wanted_contract with_kind_defaults",
-            "ipc": "parse_answer parse_question",
+            "ipc": "parse_question",
             "jsonc": "NotJson drop_entry put_entry read_jsonc",
             "layout": "FileNote Section contain_in_section looks_like_path",
             "lint": "document_kind lint_document",

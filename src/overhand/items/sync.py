@@ -7,9 +7,8 @@ whose run did not complete is queued again a few times, or waits for a person.
 
 from __future__ import annotations
 
-import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from overhand.documents import (
     TAG_STAGES,
@@ -26,8 +25,8 @@ from overhand.errors import Busy, NotFound, OverhandError, Refused
 from overhand.items import promote
 from overhand.items.find import whereabouts
 from overhand.items.promote import item_of
-from overhand.record import ABSENT, Accepted, Judged, Notice, Requeued, RunNeverBegan, StageSet, TagWritten
-from overhand.system import edit_file, epoch_of, merge_patches, now_stamp, read_file
+from overhand.record import ABSENT, Accepted, Judged, Notice, Requeued, RunNeverBegan, StageSet, TagWritten, read_state
+from overhand.system import edit_file, epoch_of, merge_patches, now_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -383,14 +382,19 @@ def section(store: Store, task: Task, stage: str, path: str, raw: bytes) -> Patc
     return add_recovery(raw, date, reason, key, f"Put back to #{stage}-{task.kind}")
 
 
+def _is_result(found: dict[str, Any]) -> bool:
+    files, promised = found.get("files_modified", []), found.get("deliverables", [])
+    return all(isinstance(one, str) for one in files) and all(isinstance(one, dict) for one in promised)
+
+
 def _result(store: Store, task: Task, path: str) -> tuple[list[FileNote], str]:
     """The deliverables, and the way from the item's file to the result."""
     folder = store.folder(task.id)
     if task.judged_run is None:
         return [], ""
     try:
-        found = json.loads(read_file(f"{folder}/result.json") or b"{}")
-    except (ValueError, OverhandError):
+        found = read_state(f"{folder}/result.json", fits=_is_result) or {}
+    except OverhandError:
         found = {}
     promised = [one for one in found.get("deliverables", ()) if one.get("path")]
     files = [FileNote(one["path"], str(one.get("state", ""))) for one in promised]

@@ -19,7 +19,7 @@ from overhand.plans.combine import NodeResult
 from overhand.plans.merge import merge as merge_results
 from overhand.plans.progress import FAILED, SKIPPED, STOPPED, VERIFIED
 from overhand.policy import usage_figures, usage_of_task, usage_with_nodes
-from overhand.record import PLAN_KIND, Judged, RunEnded, read_log
+from overhand.record import PLAN_KIND, Judged, RunEnded, read_log, read_state
 from overhand.runs import clean_environment, settle_budget, tail_of_file, tree_spending
 from overhand.system import (
     Probe,
@@ -293,8 +293,8 @@ def finish(actor: Actor, task_id: str, run_id: str, command: Command, execution:
     """The plan's own OUTPUT.md, result.json and verdict, in the order of every result: documents, then the event."""
     store = actor.store
     folder, place = store.folder(task_id), store.run_folder(task_id, run_id)
-    raw = read_file(f"{place}/{MERGED}", _MOST)
-    result = _result(store, store.task(task_id), run_id, command, execution, json.loads(raw) if raw else {})
+    merged = read_state(f"{place}/{MERGED}", _MOST) or {}
+    result = _result(store, store.task(task_id), run_id, command, execution, merged)
     output = _output(execution.plan, result).encode("utf-8", "replace")
     put_file(f"{place}/OUTPUT.md", output)
     put_file(f"{folder}/OUTPUT.md", output)

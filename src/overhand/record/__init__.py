@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from overhand.record.log import LOG_FILE, append_lines, cut_torn_tail, log_lines, parse_log, read_log
     from overhand.record.overview import Overview
     from overhand.record.shape import EVENT_KIND
+    from overhand.record.state_file import read_state
     from overhand.record.store import WORKSPACES, LockedTask, NewTask, Store, find_root, new_run_id, open_tasks
     from overhand.record.task import PLAN_KIND, Amount, By, Item, Message, Question, Record, Run, ShownTag, Task
     from overhand.record.task import Usage
@@ -30,6 +31,7 @@ else:
             "log": "LOG_FILE append_lines cut_torn_tail log_lines parse_log read_log",
             "overview": "Overview",
             "shape": "EVENT_KIND",
+            "state_file": "read_state",
             "store": "WORKSPACES LockedTask NewTask Store find_root new_run_id open_tasks",
             "task": "PLAN_KIND Amount Item Message Question Record Run ShownTag Task Usage",
         },

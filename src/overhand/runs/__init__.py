@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from overhand.runs.control import owes_report, report_to_parent
     from overhand.runs.ending import COULD_NOT_END, end_members, living_runs, still_alive, stop_cause, tell_left
     from overhand.runs.evidence import Returned, live_steps, preview_return, read_return
-    from overhand.runs.finish import can_be_mended, finish_run, gather_evidence, unjudged_run
+    from overhand.runs.finish import can_be_mended, finish_run, gather_evidence, give_up, unjudged_run
     from overhand.runs.handover import is_resumable, message_event, shown_messages, tail_of_file, whole_message
     from overhand.runs.handover import write_previous_runs
     from overhand.runs.judge import Evidence, Fact, Verdict, judge_run, verification
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from overhand.runs.spending import tree_spending, usage_event
     from overhand.runs.steps import STEP_STATES, StepItem, asked_suffix, failed_suffix, mark_step, read_steps
     from overhand.runs.steps import step_progress
-    from overhand.runs.worktree import deliverable_facts, named_facts, path_inside, tree_snapshot
+    from overhand.runs.worktree import deliverable_facts, named_facts, path_inside, read_baseline, tree_snapshot
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -41,7 +41,7 @@ else:
             "report_to_parent",
             "ending": "COULD_NOT_END end_members living_runs still_alive stop_cause tell_left",
             "evidence": "Returned live_steps preview_return read_return",
-            "finish": "can_be_mended finish_run gather_evidence unjudged_run",
+            "finish": "can_be_mended finish_run gather_evidence give_up unjudged_run",
             "handover": "is_resumable message_event shown_messages tail_of_file whole_message write_previous_runs",
             "judge": "Evidence Fact Verdict judge_run verification",
             "limits": "NOTE_EVERY Counted count_usage in_process_meter",
@@ -56,6 +56,6 @@ else:
             "spending": "USAGE_FILE capped_above final_usage mend_spending reported_usage require_budget_left "
             "reserve_budget settle_budget spent_today tree_spending usage_event",
             "steps": "STEP_STATES StepItem asked_suffix failed_suffix mark_step read_steps step_progress",
-            "worktree": "deliverable_facts named_facts path_inside tree_snapshot",
+            "worktree": "deliverable_facts named_facts path_inside read_baseline tree_snapshot",
         },
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from overhand.documents import (
 )
 from overhand.errors import BadInput, NotFound, Refused, storage_failed
 from overhand.policy import own_cap, own_spending
-from overhand.record import ABSENT, CheckpointSaved, Record
+from overhand.record import ABSENT, CheckpointSaved, Record, read_state
 from overhand.runs import handover, phases, steps, worktree
 from overhand.system import now_stamp, random_text, read_file, write_file
 from overhand.words import is_checkpoint_id, slug
@@ -117,8 +116,8 @@ def snapshot(store: Store, task: Task, run: str | None, checkpoint_id: str, reas
     next_step = steps.progress_of_steps(handover.plan_of(store, task.id))[2]
     now = worktree.tree_snapshot(store.root)
     began = run or (task.runs[-1].id if task.runs else None)
-    raw = read_file(f"{store.run_folder(task.id, began)}/tree.json") if began else None
-    changed = worktree.changed_between(store.root, json.loads(raw) if raw else None, now)
+    before = read_state(f"{store.run_folder(task.id, began)}/tree.json") if began else None
+    changed = worktree.changed_between(store.root, before, now)
     used, limit = own_spending(task).tokens, own_cap(task).tokens
     return Checkpoint(
         checkpoint_id=checkpoint_id,

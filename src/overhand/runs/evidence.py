@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from overhand.documents import (
     return_from_output,
     validate_data,
 )
+from overhand.record import read_state
 from overhand.system import is_there, lives, pid_namespace, read_file
 
 if TYPE_CHECKING:
@@ -215,9 +215,8 @@ def _contract(spec: dict[str, Any], found: Returned, value: Return | None, place
     wanted = spec.get("contract")
     if not wanted or value is None or value.status != "completed":
         return []
-    raw = read_file(f"{place}/contract.json")
-    if raw is not None:
-        schema = json.loads(raw)
+    schema = read_state(f"{place}/contract.json")
+    if schema is not None:
         return [] if "overhand" in schema else [*validate_data(schema, value.data)]  # else by `_promised`
     given = found.output.contract if found.output else None
     if (given or "").replace(" ", "_") == wanted.replace(" ", "_"):

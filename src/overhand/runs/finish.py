@@ -24,11 +24,11 @@ from overhand.questions import (
     question_in_return,
     take_in_files,
 )
-from overhand.record import Accepted, Judged, Notice
+from overhand.record import Accepted, Judged, Notice, read_state
 from overhand.runs import checks, control, evidence, result, spending, worktree
 from overhand.runs.judge import Evidence, Verdict, judge_run
 from overhand.runs.result import Case
-from overhand.system import epoch_of, mask_secrets, read_file, write_file
+from overhand.system import epoch_of, mask_secrets, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,6 +68,15 @@ def finish_run(
     return task
 
 
+def give_up(actor: Actor, task_id: str, why: str) -> None:
+    """Judge a task failed that can neither be started nor judged, because its files are damaged."""
+    with actor.store.lock(task_id, actor.by) as locked:
+        ended = unjudged_run(locked.task)
+        if locked.task.queued or ended is not None:
+            judged = Judged(run=ended.id if ended else None, status="failed", summary=why[:500])
+            locked.append(judged, sync=True)
+
+
 def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Task], None]) -> Task:
     task = actor.store.task(task_id)
     ended = unjudged_run(task)
@@ -82,7 +91,7 @@ def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Tas
         if not mine or unjudged_run(task) is None:
             return task
         task = spending.close_run(actor, task, ended)
-        spec = _json(f"{place}/spec.json") or {}
+        spec = read_state(f"{place}/spec.json") or {}
         handoff = parse_handoff(str(spec.get("handoff", "")))
         case = gather_evidence(actor, task, ended, spec, handoff)
         if actor.store.task(task_id).is_unwanted:
@@ -162,7 +171,7 @@ def gather_evidence(
     returned = evidence.read_return(place, spec, given, summary, noticed)
     root = actor.store.root
     promised = promises_files(handoff)
-    baseline = (_json(f"{folder}/baseline.json") or {}) if promised else {}
+    baseline = worktree.read_baseline(folder) if promised else {}
     changed, alone = _changes(actor, task, ended, place) if spec.get("tree", True) else (None, True)
     wants_checks = ended.cause != "cancelled" and bool(task.checks)
     problems = list(returned.problems)
@@ -211,7 +220,7 @@ def _changes(actor: Actor, task: Task, ended: Run, place: str) -> tuple[list[str
         if earlier.status != "repair":
             break
         first, place = earlier, actor.store.run_folder(task.id, earlier.id)
-    before = _json(f"{place}/tree.json")
+    before = read_state(f"{place}/tree.json")
     if before is None:
         return None, True
     changed = worktree.changed_between(actor.store.root, before, worktree.tree_snapshot(actor.store.root))
@@ -288,8 +297,3 @@ def _queue_again(case: Case, *events: Event) -> Task:
         if unjudged_run(locked.task):
             locked.append(*events)
         return locked.task
-
-
-def _json(path: str) -> Any:
-    raw = read_file(path)
-    return json.loads(raw) if raw else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, Job, find_agent, mcp_server_command, session_to_resume
-from overhand.documents import decode_text, parse_handoff, promises_files
+from overhand.documents import decode_text, load_json, parse_handoff, promises_files
 from overhand.errors import NotFound
 from overhand.policy import require_seal, require_trusted
 from overhand.runs import checks, handover, prompt, worktree
@@ -163,7 +163,8 @@ def _problems_to_repair(store: Store, task: Task) -> list[dict[str, Any]]:
     """What was wrong with the last return, if this run is to repair it."""
     repaired = next((run.id for run in reversed(task.runs) if run.status == "repair"), None)
     raw = read_file(f"{store.run_folder(task.id, repaired)}/problems.json") if repaired else None
-    return list(json.loads(raw)) if raw else []
+    found, _ = load_json(raw.decode("utf-8", "replace")) if raw else (None, "")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def archive_last_run(locked: LockedTask, earlier: list[Run] | None = None) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.contracts import judge_data
 from overhand.documents import Problem, shorten
+from overhand.errors import Damaged
+from overhand.record import read_state
 from overhand.runs import worktree
 from overhand.runs.judge import Fact
-from overhand.system import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,18 +23,16 @@ _MOST = 256 * 1024 * 1024
 
 def contract_in(folder: str) -> dict[str, Any] | None:
     """The contract in a run's or a task's folder, if it is one of a plan's node."""
-    found = json.loads(read_file(f"{folder}/contract.json") or b"null")
-    return found if isinstance(found, dict) and NOTES in found else None
+    found = read_state(f"{folder}/contract.json", fits=lambda one: isinstance(one.get(NOTES, {}), dict))
+    return found if found is not None and NOTES in found else None
 
 
 def inputs_in(folder: str) -> dict[str, Any] | None:
     """The inputs of a node; None if they can't be read any more."""
-    raw = read_file(f"{folder}/inputs.json", _MOST)
     try:
-        found = json.loads(raw) if raw is not None else None
-    except ValueError:
+        return read_state(f"{folder}/inputs.json", _MOST)
+    except Damaged:
         return None
-    return found if isinstance(found, dict) else None
 
 
 def unverified_promises(contract: Mapping[str, Any]) -> tuple[str, ...]:

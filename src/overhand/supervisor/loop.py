@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from overhand.agents import hand_to_stand_in
-from overhand.errors import Busy, OverhandError
+from overhand.errors import Busy, Damaged, OverhandError
 from overhand.items import is_tag_behind, note_ended_leftovers, sync_tag
 from overhand.plans import begin_plan
 from overhand.policy import Actor, Config, config_of_task, remember_project, trusted_config
@@ -24,6 +24,7 @@ from overhand.record import Store, open_tasks
 from overhand.runs import (
     cancel_queued,
     finish_run,
+    give_up,
     mend_spending,
     owes_report,
     report_to_parent,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 _THREADS = 32
 _LOOK_EVERY = 1.0
+_TRIES = 5  # of a job that ends with an unexpected error
 _BY = {"kind": "overhand", "via": "supervisor"}
 Step = Literal["queue", "cancel", "rest", "judge", "leave", "plan", "attached", "watch"]  # what a task needs next
 
@@ -67,6 +69,7 @@ class Loop:
         self._poll = select.poll()
         self._config = Config()
         self._envs = Environments(store, dict(os.environ))
+        self._mistakes: dict[str, int] = {}  # by task, how often its job ended with an error that nobody expected
         self._idle_since = time.monotonic()
         self._examined = 0.0
         self._mail = Mailbox(server.wake)
@@ -155,7 +158,19 @@ class Loop:
             return  # it belonged to no task
         self._plans.failed(task_id, error)
         self._queue.withdraw(task_id)
+        if self._is_hopeless(task_id, error):
+            why = error.message if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
+            self._jobs.run(task_id, partial(give_up, self._actor(task_id), task_id, f"It cannot go on: {why}"))
+            return
         self._jobs.retry(task_id, time.monotonic() + (1.0 if isinstance(error, OverhandError) else 10.0))
+
+    def _is_hopeless(self, task_id: str, error: BaseException) -> bool:
+        """Whether a task is given up: one of its files is damaged, or an unexpected error comes again and again."""
+        if isinstance(error, OverhandError) and not isinstance(error, Damaged):
+            self._mistakes.pop(task_id, None)
+            return False
+        self._mistakes[task_id] = self._mistakes.get(task_id, 0) + 1
+        return isinstance(error, Damaged) or self._mistakes[task_id] >= _TRIES
 
     def _deliver(self) -> None:
         for message in self._mail.take():
@@ -226,6 +241,7 @@ class Loop:
         self._queue.release(task_id)
         self._jobs.forget(task_id)
         self._meter.forget(task_id)
+        self._mistakes.pop(task_id, None)
         self._notifications.forget(task_id)
         self._envs.forget(task)
 

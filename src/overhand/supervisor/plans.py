@@ -10,7 +10,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from overhand.errors import Busy, OverhandError, Refused, StorageFailed
+from overhand.errors import Busy, Damaged, OverhandError, Refused, StorageFailed
 from overhand.plans import PLAN_LOCK, NodeStarter, PlanExecutor, abandon_plan
 from overhand.supervisor.context import Changed
 from overhand.system import is_held
@@ -120,7 +120,11 @@ class Plans:
         except OverhandError:
             return
         current = task.current_run
-        if current is None or not current.is_plan_run or isinstance(error, Busy | StorageFailed):
+        if (
+            current is None
+            or not current.is_plan_run
+            or (isinstance(error, Busy | StorageFailed) and not isinstance(error, Damaged))
+        ):
             return
         self._tries[task_id] = self._tries.get(task_id, 0) + 1
         if self._tries[task_id] >= _TRIES or task.stop:

@@ -21,8 +21,9 @@ from overhand.policy import (
     require_trusted,
     settings_files,
 )
-from overhand.record import Rechecked
+from overhand.record import Rechecked, read_log
 from overhand.system import MAX_PLAN, random_text, read_file, read_named, write_file
+from overhand.verbs.tasks import MAX_RESULT, read_result
 from overhand.verbs.verb import Reply, Session, about_task, is_file
 
 if TYPE_CHECKING:
@@ -137,7 +138,6 @@ def _check_task(session: Session, task_id: str) -> Reply:
 def _recheck(session: Session, task: Task, config: Config, contract: dict[str, Any] | None) -> Reply:
     from overhand.runs import check_promises, checks_after, checks_as_json, inputs_in, unverified_promises
     from overhand.runs import verification as verified_by
-    from overhand.verbs.tasks import read_result
 
     actor = Actor(session.store, config, find_caller(session.store).by(session.via))
     place = session.store.run_folder(task.id, task.judged_run or "")
@@ -160,9 +160,14 @@ def _note(actor: Actor, task: Task, verified: str, checks: list[dict[str, Any]])
     """The receipt has the newest run of the checks; the verdict of record stays as it was."""
     folder = actor.store.folder(task.id)
     with actor.store.lock(task.id, actor.by) as locked:
-        raw = read_file(f"{folder}/result.json")
+        raw = read_file(f"{folder}/result.json", MAX_RESULT)
         if raw is None or locked.task.judged_run != task.judged_run or locked.task.current_run:
             return
+        judged: dict[str, Any] = next(
+            (e for e in reversed(read_log(folder)) if e.get("e") in ("judged", "rechecked")), {}
+        )
+        if hashlib.sha256(raw).hexdigest() != judged.get("result"):
+            return  # it is not what was judged: `show` says so, and the receipt stays as it is
         result = {**json.loads(raw), "verified": verified, "checks": checks}
         encoded = (json.dumps(result, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
         write_file(f"{folder}/result.json", encoded)

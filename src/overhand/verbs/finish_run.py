@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from overhand.documents import Decision, FileNote, Output, Problem, load_json, parse_handoff, render_output
 from overhand.errors import BadInput, StaleRun
 from overhand.policy import find_caller
-from overhand.runs import Evidence, deliverable_facts, judge_run, live_steps, named_facts, preview_return
+from overhand.record import read_state
+from overhand.runs import Evidence, deliverable_facts, judge_run, live_steps, named_facts, preview_return, read_baseline
 from overhand.system import read_file, write_file
 from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import CLAIMS
@@ -94,7 +94,7 @@ def _problems(store: Store, task: Task, run_id: str, text: str, status: str | No
         fix = f"One of: {', '.join(CLAIMS)}."
         return [Problem("status-unknown", f"{status!r} is no status of a return.", fix=fix)]
     place = store.run_folder(task.id, run_id)
-    spec = json.loads(read_file(f"{place}/spec.json") or b"{}")
+    spec = read_state(f"{place}/spec.json") or {}
     returned = preview_return(text.encode(), spec, place)
     if status != "completed":
         return [one for one in returned.problems if one.code not in ("contract-required", "section-required")]
@@ -105,7 +105,7 @@ def preview_verdict(store: Store, task: Task, spec: dict[str, Any], returned: Re
     """The verdict on a return as it stands, before the run is over and without the checks."""
     folder = store.folder(task.id)
     handoff = parse_handoff(str(spec.get("handoff", "")))
-    baseline = json.loads(read_file(f"{folder}/baseline.json") or b"{}")
+    baseline = read_baseline(folder)
     output = returned.output
     notes = (*output.files_modified, *output.deliverables) if output else ()
     named = [(note.path, note.note) for note in notes if note.path and "://" not in note.path]

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 from overhand.agents import StreamSummary
 from overhand.policy import run_of_place
-from overhand.record import Store
+from overhand.record import Store, read_state
 from overhand.runs import read_return
-from overhand.system import read_file
 from overhand.verbs.finish_run import preview_verdict
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def reason_to_continue(store: Store, place: str, message: str) -> str:
     run = task.current_run
     if run is None or run.id != run_id or _may_stop(store, task, run, place):
         return ""
-    spec = json.loads(read_file(f"{place}/spec.json") or b"{}")
+    spec = read_state(f"{place}/spec.json") or {}
     verdict = preview_verdict(store, task, spec, read_return(place, spec, heard=StreamSummary(text=[message])))
     if not verdict.errors or not can_be_mended(verdict, spec) or _waits(store, task, run, place, message):
         return ""

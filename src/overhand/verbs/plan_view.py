@@ -93,7 +93,10 @@ class View:
         whole = raw[: raw.rfind(b"\n") + 1]
         self._place += len(whole)
         for event in filter(None, map(plan_event, parse_log(whole))):
-            self._take(event)
+            try:
+                self._take(event)
+            except (LookupError, TypeError, ValueError, AttributeError):
+                continue  # damaged: what is shown is what the other events say
         return bool(whole)
 
     def _take(self, event: PlanEvent) -> None:

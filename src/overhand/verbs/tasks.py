@@ -373,7 +373,7 @@ def _sum(states: list[Task]) -> dict[str, Any]:
     return {**vars(spent), "estimated": estimated}
 
 
-_MAX_RESULT = 256 * 1024 * 1024  # it may quote an OUTPUT.md of the largest size more than once
+MAX_RESULT = 256 * 1024 * 1024  # it may quote an OUTPUT.md of the largest size more than once
 
 
 def read_result(session: Session, task: Task) -> dict[str, Any]:
@@ -388,14 +388,14 @@ def read_result(session: Session, task: Task) -> dict[str, Any]:
 
     folder = session.store.folder(task.id)
     output = read_file(f"{folder}/OUTPUT.md")  # first: the next run takes away the result before it takes this
-    raw = read_file(f"{folder}/result.json", limit=_MAX_RESULT)
+    raw = read_file(f"{folder}/result.json", limit=MAX_RESULT)
     judged = next((e for e in reversed(read_log(folder)) if e.get("e") in ("judged", "rechecked")), {})
     if raw is not None and judged.get("result") == hashlib.sha256(raw).hexdigest():
         result: dict[str, Any] = json.loads(raw)
         if judged.get("output") and (output is None or hashlib.sha256(output).hexdigest() != judged["output"]):
             result["mismatch"] = _mismatch("OUTPUT.md")
         return result
-    kept = read_file(f"{session.store.run_folder(task.id, task.judged_run)}/judged.json", _MAX_RESULT)
+    kept = read_file(f"{session.store.run_folder(task.id, task.judged_run)}/judged.json", MAX_RESULT)
     if kept is not None and judged.get("result") == hashlib.sha256(kept).hexdigest():
         earlier: dict[str, Any] = json.loads(kept)  # the next run has begun since
         return earlier

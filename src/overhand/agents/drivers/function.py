@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents.driver import Agent, Driver, Job, Launch
 from overhand.documents import parse_handoff
-from overhand.errors import BadInput, OverhandError, Unanswered, from_json
+from overhand.errors import BadInput, Damaged, OverhandError, Unanswered, from_json
 from overhand.system import write_file
 
 if TYPE_CHECKING:
@@ -289,7 +289,12 @@ def call_from_environment() -> Call:
 
 def read_inputs(path: str) -> dict[str, Any]:
     """The inputs of a plan's node; empty if there is no file."""
-    return dict(json.loads(Path(path).read_bytes())) if path else {}
+    try:
+        return dict(json.loads(Path(path).read_bytes())) if path else {}
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise Damaged(
+            f"The inputs of this node cannot be read: {error}.", f"Look at {path}; or run the plan anew."
+        ) from None
 
 
 def main(argv: list[str]) -> int:
