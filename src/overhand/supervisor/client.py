@@ -88,6 +88,7 @@ def _spawn(store: Store) -> int:
     output = f"{store.own}/log"
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
+        os.close(os.open(output, append | os.O_CLOEXEC, 0o644))  # here: an error of the child would name the program
         return os.posix_spawn(
             sys.executable,
             [sys.executable, "-P", "-m", "overhand.supervisor", store.root],

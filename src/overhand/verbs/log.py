@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import STREAM_ENDS, brief_tool_use, json_lines, translator
 from overhand.record import EVENT_KIND, read_log
 from overhand.system import mask_secrets
-from overhand.verbs.tasks import refresh_task
+from overhand.verbs.tasks import look_at_task
 from overhand.verbs.verb import Reply, Session, about_task
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterat
     tails: list[Tail] = []
     with session.store.subscribe([task_id]) as bell:
         while True:
-            task = refresh_task(session, session.store.task(task_id))
+            task = look_at_task(session, session.store.task(task_id))
             recorded = read_log(folder)
             done = task.is_idle or not follow
             for event in recorded[seen:]:
@@ -137,7 +137,7 @@ def _tails(session: Session, task_id: str, run: Run, *, out: bool) -> list[Tail]
 
 def show_log(session: Session, id: str, follow: bool = False, out: bool = False, window: bool = False) -> Reply:
     """Events, as a stream, here or in a window of their own."""
-    task = refresh_task(session, session.store.task(session.store.resolve(id)))
+    task = look_at_task(session, session.store.task(session.store.resolve(id)))
     head = about_task("log", task)
     if window:
         from overhand.supervisor import watch_in_tmux

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from overhand.errors import NotFound, OverhandError
 from overhand.record import Seen
-from overhand.verbs.tasks import queue, read_result, refresh_task, row, why_held
+from overhand.verbs.tasks import look_at_task, queue, read_result, row, why_held
 from overhand.verbs.verb import Reply, Session, about_task
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def show(session: Session, id: str, output: bool = False, report: bool = False) -> Reply:
-    task = refresh_task(session, session.store.task(session.store.resolve(id)))
+    task = look_at_task(session, session.store.task(session.store.resolve(id)))
     if output:
         from overhand.system import read_file
 

@@ -9,7 +9,7 @@ from overhand.errors import OverhandError, storage_failed
 from overhand.record import Overview
 from overhand.system import boot_id, epoch_of, has_reader, is_held, machine_id, read_file
 from overhand.verbs.show import agent_activity
-from overhand.verbs.tasks import needs_supervisor, queue, refresh_task, remind_supervisor, row, stamp, why_held
+from overhand.verbs.tasks import look_at_task, needs_supervisor, queue, remind_supervisor, row, stamp, why_held
 from overhand.verbs.verb import Reply, Session
 from overhand.words import HEADLINES
 
@@ -137,7 +137,7 @@ class ProjectStatus:
             if supervised and self._goes_on(task):
                 continue
             if self.own or supervised:
-                states[task.id] = refresh_task(self.session, task)
+                states[task.id] = look_at_task(self.session, task)
             else:  # work of another project is not started from here
                 notice = f"nobody looks after it: overhand -C {self.session.root}"
                 states[task.id] = task.but(notices=[*task.notices, notice])

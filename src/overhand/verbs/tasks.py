@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from overhand.errors import BadInput, Refused
+from overhand.errors import BadInput, Refused, StorageFailed
 from overhand.questions import has_unread_files, take_in_files
 from overhand.system import epoch_of, is_held, machine_id, now_stamp
 from overhand.verbs.verb import PATIENCE, Reply, Session
@@ -209,7 +209,7 @@ def list_tasks(
     """All tasks, newest last."""
     states = session.store.tasks()
     remind_supervisor(session, [s for s in states if s.queued])  # in one message
-    states = [_refreshed(session, s) if needs_supervisor(s) else s for s in states]
+    states = [look_at_task(session, s) if needs_supervisor(s) else s for s in states]
     places = queue(states)
     why_held(session, places, states)
     if delegated:
@@ -229,12 +229,13 @@ def list_tasks(
     return Reply(payload)
 
 
-def _refreshed(session: Session, task: Task) -> Task:
-    """The task up to date; one whose record makes no sense must not hide the others."""
+def look_at_task(session: Session, task: Task) -> Task:
+    """The task up to date, as far as that can be: it is shown, although its disk is read-only or it makes no sense."""
     try:
         return refresh_task(session, task)
-    except BadInput as error:
-        return task.but(notices=[*task.notices, error.message])
+    except (BadInput, StorageFailed) as error:
+        notice = f"It is shown as it is recorded. {error.message}"
+        return task if notice in task.notices else task.but(notices=[*task.notices, notice])
 
 
 def reason_to_wait(session: Session, task_id: str) -> str | None:

@@ -1,0 +1,65 @@
+"""On a read-only disk everything can be looked at, also what is open, and an error names what cannot be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.scene import QUICK, Scene, until
+from support.warm import make_project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """A project on a file system of its own, with a queued task and one whose run is dead; then it is read-only."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system needs root")
+    project = make_project(folder / "project")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project.config_home))
+    scene = Scene(project)
+    try:
+        scene.shell("worker", f"until [ -e go ]; do sleep 0.05; done; {QUICK}")
+        dead = scene.delegate("dead")
+        scene.running(dead)
+        pids = [scene.pid(dead, name) for name in ("shim", "pid")]
+        scene.kill_supervisor()
+        for pid in pids:
+            subprocess.run(["kill", "-KILL", str(pid)], check=False)
+        until(lambda: not scene.left(), "no process left")
+        scene.accepted("queued")
+        remount = ["mount", "-o", "remount,ro", str(folder)]
+        until(lambda: subprocess.run(remount, capture_output=True, check=False).returncode == 0, "a read-only disk")
+        yield scene
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
+        project.cleanup()
+        until(lambda: subprocess.run(["umount", str(folder)], check=False).returncode == 0, "a disk that nobody uses")
+
+
+def test_what_is_open_can_be_looked_at(disk: Scene) -> None:
+    first, second = (task.id for task in disk.store.tasks())
+    rows = {row["task_id"]: row for row in disk.json("list")["tasks"]}
+    assert rows.keys() == {first, second}
+    assert "read-only" in rows[second]["notice"]
+    for words in (("status",), ("show", first), ("show", second), ("log", first), ("list", "--live"), ()):
+        ran = disk.project.run(*words)
+        assert ran.code == 0, f"{words}: {ran.out}{ran.err}"
+        assert sys.executable not in ran.out + ran.err
+
+
+def test_an_error_names_what_cannot_be_written(disk: Scene) -> None:
+    error = disk.json("wait", disk.ids()[1], code=3)["error"]
+    assert "read-only" in error["message"]
+    assert ".agent-workspaces" in error["message"]
+    assert sys.executable not in error["message"]
