@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from overhand.questions.record import Asking, answer_question, ask_question, choose_question, cut_text
     from overhand.questions.record import deliver_answer, full_answer, full_question, hand_over_events
     from overhand.questions.record import has_leftovers, keep_text, kept_text, let_leftovers_end, plain_text
-    from overhand.questions.record import recorded_answer
+    from overhand.questions.record import recorded_answer, unread_marks
     from overhand.questions.resume import ended_waiting, next_run_after_result, next_run_after_verdict
     from overhand.questions.resume import question_in_return
     from overhand.questions.wait import PendingAnswer, WaitingMark, leave_waiting_mark, mark_of_caller
@@ -23,7 +23,7 @@ else:
             "files": "has_file_question has_unread_files take_in_files",
             "record": "Asking answer_question ask_question choose_question cut_text deliver_answer full_answer "
             "full_question hand_over_events has_leftovers keep_text kept_text let_leftovers_end plain_text "
-            "recorded_answer",
+            "recorded_answer unread_marks",
             "resume": "ended_waiting next_run_after_result next_run_after_verdict question_in_return",
             "wait": "PendingAnswer WaitingMark leave_waiting_mark mark_of_caller wait_for_answer",
         },

@@ -12,7 +12,17 @@ import os
 from overhand.errors import BadInput, NotFound, Refused, StaleRun
 from overhand.questions.resume import next_run_after_answer
 from overhand.record import Answered, Asked, Record
-from overhand.system import dump_line, is_there, load_line, names_in, now_stamp, read_file, ring_bells, write_file
+from overhand.system import (
+    dump_line,
+    is_held,
+    is_there,
+    load_line,
+    names_in,
+    now_stamp,
+    read_file,
+    ring_bells,
+    write_file,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,8 +100,24 @@ def same(store: Store, task: Task, run_id: str | None, asking: Asking) -> Questi
             if full_question(store, task.id, known) != asking.text:
                 continue  # they only begin alike
             taken = known.run == run_id or asking.via in ("pause", "return")  # else it would continue for ever
-            return None if not known.is_open and taken else known
+            if not known.is_open and taken and not _is_unread(store, task.id, run_id, known):
+                return None
+            return known
     return None
+
+
+def _is_unread(store: Store, task_id: str, run_id: str | None, question: Question) -> bool:
+    """Whether the process that asked ended before it had the answer: its mark is still in the run's folder."""
+    if run_id is None or question.via != "ask":
+        return False
+    return bool(unread_marks(store.run_folder(task_id, run_id), question.seq))
+
+
+def unread_marks(run_folder: str, seq: int) -> list[str]:
+    """What processes left that asked this question and ended, killed or out of time, without its answer."""
+    folder = f"{run_folder}/waiting"
+    paths = [f"{folder}/{name}" for name in names_in(folder) if name.startswith((f"ask-{seq}-", f"again-{seq}"))]
+    return [path for path in paths if path.endswith(f"/again-{seq}") or not is_held(path)]
 
 
 def question_text(seq: int, timestamp: str, text: str, options: Sequence[str], step: str) -> str:

@@ -20,9 +20,10 @@ from overhand.questions import (
     let_leftovers_end,
     recorded_answer,
     take_in_files,
+    unread_marks,
     wait_for_answer,
 )
-from overhand.system import is_held, load_line
+from overhand.system import is_held, load_line, remove_file
 from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import option_duration
 
@@ -80,6 +81,8 @@ def ask(
             f"Wait on within 30 seconds: overhand ask --again {asked.seq}",
             seq=asked.seq,
         )
+    for mark in unread_marks(place, asked.seq):
+        remove_file(mark)  # of an earlier call: now the answer is read
     shown = {"schema": "overhand.ask/1", "task_id": caller.task, "seq": asked.seq, "question": asked.text}
     return Reply({**shown, "answer": answer})
 
