@@ -7,7 +7,7 @@ or as the empty value of its type.
 
 from __future__ import annotations
 
-from overhand.record.shape import DAMAGED, EVENT_KIND, allowed_types, problem_of
+from overhand.record.shape import DAMAGED, EVENT_KIND, Shape
 from overhand.record.task import Amount, Check, Item, Message, Parent, Question, Run, ShownTag, Task, Usage
 
 TYPE_CHECKING = False
@@ -26,7 +26,6 @@ else:
 
 
 ABSENT = object()  # given for a field that doesn't apply: it isn't written
-_STAMP = {"t": "str", "mono": "float", "boot": "str", "by": "By | None"}
 _EMPTY = {"str": "", "int": 0, "float": 0.0, "bool": False}
 
 
@@ -40,12 +39,20 @@ class Event:
     boot: str = ""
     by: By | None = None
     _empty: ClassVar[dict[str, Any]] = {}
-    _shape: ClassVar[dict[str, Any]] = {name: allowed_types(kind) for name, kind in _STAMP.items()}
+    _annotations: ClassVar[dict[str, str]] = {"t": "str", "mono": "float", "boot": "str", "by": "By | None"}
+    _shape: ClassVar[Shape | None] = None
 
     def __init_subclass__(cls) -> None:
         fields = vars(cls).get("__annotations__", {})
         cls._empty = {**cls._empty, **{name: _EMPTY.get(kind) for name, kind in fields.items()}}
-        cls._shape = {**cls._shape, **{name: allowed_types(kind) for name, kind in fields.items()}}
+        cls._annotations, cls._shape = {**cls._annotations, **fields}, None
+
+    @classmethod
+    def problem_of(cls, line: Line) -> str:
+        """What is wrong with a line of this kind; empty if nothing is."""
+        if cls._shape is None:
+            cls._shape = Shape({**cls._annotations, EVENT_KIND: "str"})
+        return cls._shape.problem_of(line)
 
     def __init__(self, **fields: object) -> None:
         self.__dict__ = {name: value for name, value in fields.items() if value is not ABSENT}
@@ -610,7 +617,7 @@ def read(line: Line) -> Event | None:
         if not isinstance(name, str):
             raise ValueError("`e` names no kind of event")
         return None
-    if wrong := problem_of(line, kind._shape):
+    if wrong := kind.problem_of(line):
         raise ValueError(wrong)
     if kind is RunEnded and line.get("never_began"):
         kind = RunNeverBegan

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 EVENT_KIND = "e"  # the key that comes first in every line
 DAMAGED = "damaged"  # the kind that stands for a line that is no JSON object
 _LARGE = 1 << 53  # beyond it a number of JSON is not exact, and no time or amount
+_MOST_OUTLINES = 100
 _NONE = type(None)
 _TYPES: dict[str, tuple[type, ...]] = {
     "str": (str,),
@@ -38,11 +39,42 @@ _OPTIONAL: dict[str, dict[str, tuple[type, ...]]] = {
     },
     "resume": dict.fromkeys(("run", "why", "from", "note", "cause"), (str, _NONE)),
     "limit": {"driver": (str,), "until": (int, float, str, _NONE), "why": (str, _NONE), "to": (str, _NONE)},
-    "by": dict.fromkeys(("kind", "user", "run", "via", "task"), (str, _NONE)),
 }
 
 
-def allowed_types(annotation: str) -> tuple[tuple[type, ...], tuple[type, ...]]:
+class Shape:
+    """What the fields of one kind of event may hold; made when the first line of that kind is read."""
+
+    def __init__(self, annotations: Mapping[str, str]) -> None:
+        self._types: dict[str, tuple[type, ...]] = {}
+        self._elements: dict[str, tuple[type, ...]] = {}
+        for name, annotation in annotations.items():
+            self._types[name], self._elements[name] = _allowed(annotation)
+        self._numbers = [name for name, types in self._types.items() if float in types]
+        inner = {*_NESTED, *_OPTIONAL, *(name for name, elements in self._elements.items() if elements)}
+        self._nested = [name for name, types in self._types.items() if name in inner and {dict, list} & {*types}]
+        self._seen: set[tuple[object, ...]] = set()  # names and types of lines that were fine: most are alike
+
+    def problem_of(self, line: Line) -> str:
+        """What is wrong with the shape of a line; empty if nothing is."""
+        outline = (*line, *map(type, line.values()))
+        if outline not in self._seen:
+            for name, value in line.items():
+                types = self._types.get(name)  # none for a field of a newer version
+                if types is not None and type(value) not in types:
+                    return f"`{name}` is no {types[0].__name__}"
+            if len(self._seen) < _MOST_OUTLINES:
+                self._seen.add(outline)
+        for name in self._numbers:
+            if name in line and not -_LARGE < (line[name] or 0) < _LARGE:
+                return f"`{name}` is out of range"
+        for name in self._nested:
+            if name in line and (value := line[name]) and (wrong := _problem_inside(name, value, self._elements[name])):
+                return wrong
+        return ""
+
+
+def _allowed(annotation: str) -> tuple[tuple[type, ...], tuple[type, ...]]:
     """The types that a field with this annotation may have, and those of the elements of its list."""
     types: list[type] = []
     elements: tuple[type, ...] = ()
@@ -57,32 +89,18 @@ def allowed_types(annotation: str) -> tuple[tuple[type, ...], tuple[type, ...]]:
     return tuple(types), elements
 
 
-def problem_of(line: Line, fields: Mapping[str, tuple[tuple[type, ...], tuple[type, ...]]]) -> str:
-    """What is wrong with the shape of a line, for a kind with these fields; empty if nothing is."""
-    for name, value in line.items():
-        known = fields.get(name)
-        if known is None:
-            continue  # of a newer version
-        kind = type(value)
-        if kind not in known[0]:
-            return f"`{name}` is no {known[0][0].__name__}"
-        if kind is int or kind is float:
-            if not -_LARGE < value < _LARGE:
-                return f"`{name}` is out of range"
-        elif kind is not str and kind is not bool and value and (wrong := _problem_inside(name, value, known[1])):
-            return wrong
-    return ""
-
-
 def _problem_inside(name: str, value: Any, elements: tuple[type, ...]) -> str:
-    many = value if isinstance(value, list | tuple) else [value]
-    if elements and any(type(one) not in elements for one in many):
+    many = value if isinstance(value, list | tuple) else (value,)
+    if elements and not {*elements}.issuperset(map(type, many)):
         return f"`{name}` has something else in it than {elements[0].__name__}"
-    for one in many if isinstance(value, list | tuple | dict) else ():
-        for key, types in _NESTED.get(name, {}).items():
+    needed, possible = _NESTED.get(name), _OPTIONAL.get(name)
+    if needed is None and possible is None:
+        return ""
+    for one in many:
+        for key, types in (needed or {}).items():
             if type(one.get(key)) not in types:
                 return f"`{name}.{key}` is no {types[0].__name__}"
-        for key, types in _OPTIONAL.get(name, {}).items():
-            if key in one and type(one[key]) not in types:
-                return f"`{name}.{key}` is no {types[0].__name__}"
+        for key, inner in one.items() if possible else ():
+            if key in (possible or {}) and type(inner) not in (possible or {})[key]:
+                return f"`{name}.{key}` is no {(possible or {})[key][0].__name__}"
     return ""
