@@ -62,15 +62,18 @@ def test_a_function_asks_and_goes_on(overhand_project: ProjectDir, how: dict[str
     assert [name for name in names if name in kept] == kept
 
 
-def test_an_answer_in_a_file(overhand_project: ProjectDir) -> None:
+def test_an_answer_in_a_file_is_none(overhand_project: ProjectDir) -> None:
     there = host(overhand_project, ASKER.format(**SYNC))
     there.asked()
     (question,) = overhand_project.path.glob(".agent-workspaces/*/ipc/001.question")
     question.with_suffix(".tmp").write_text('{"seq": 1, "timestamp": "2026-01-01T00:00:00Z", "answer": "red"}')
     question.with_suffix(".tmp").rename(question.with_suffix(".answer"))
-    assert there.says() == ["completed", "exit", "It is red."]
+    shown = overhand_project.run("show", "1", "--json").json
+    assert any("is no answer" in text for text in shown["notices"])
+    there.answer("1", "blue")
+    assert there.says() == ["completed", "exit", "It is blue."]
     there.end()
-    assert there.state().questions[0].answer == "red"
+    assert there.state().questions[0].answer == "blue"
 
 
 @pytest.mark.parametrize("how", [SYNC, ASYNC], ids=["sync", "async"])

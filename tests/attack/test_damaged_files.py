@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -151,7 +152,7 @@ RUN_FILES = ("judged.json", "spec.json", "usage", "exit", "pid", "shim", "report
 def mutated(draw: st.DrawFn, raw: bytes) -> bytes:
     """Other bytes: cut off, with something in between, with a field of another shape, deeply nested, or anything."""
     how = draw(st.sampled_from(("cut", "bytes", "field", "line", "nested", "anything", "nothing")))
-    at = draw(st.integers(0, len(raw)))
+    at = len(raw) * draw(st.integers(0, 1000)) // 1000
     if how == "cut":
         return raw[:at]
     if how == "bytes":
@@ -163,7 +164,7 @@ def mutated(draw: st.DrawFn, raw: bytes) -> bytes:
     if how == "nothing":
         return b""
     lines = raw.split(b"\n")
-    index = draw(st.integers(0, len(lines) - 1))
+    index = (len(lines) - 1) * draw(st.integers(0, 1000)) // 1000
     try:
         value = json.loads(lines[index] if how == "line" else raw)
     except ValueError:
@@ -172,7 +173,7 @@ def mutated(draw: st.DrawFn, raw: bytes) -> bytes:
         except ValueError:
             value = {"e": "run.created", "run": "sess_1_aaaaaa"}
     if isinstance(value, dict) and value:
-        value[draw(st.sampled_from(sorted(value)))] = draw(JSON)
+        value[sorted(value)[(len(value) - 1) * draw(st.integers(0, 1000)) // 1000]] = draw(JSON)
     line = json.dumps(value).encode()
     return b"\n".join([*lines[:index], line, *lines[index + 1 :]]) if how == "line" else line + b"\n"
 
@@ -182,16 +183,17 @@ def mutated(draw: st.DrawFn, raw: bytes) -> bytes:
 def test_no_mutation_of_a_file_ends_in_a_traceback(damaged: tuple[Scene, str, str], data: st.DataObject) -> None:
     scene, task, other = damaged
     folder = scene.path / ".agent-workspaces" / task
+    kept = scene.path.parent / "kept"
+    shutil.copytree(folder, kept)
     place = _file(folder, scene, task, data)
-    before = place.read_bytes() if place.exists() else None
     try:
-        place.write_bytes(data.draw(mutated(before or b'{"a": 1}\n'), label=place.name))
+        before = place.read_bytes() if place.exists() else b'{"a": 1}\n'
+        place.write_bytes(data.draw(mutated(before), label=place.name))
         read_everything(scene, task, other)
-    finally:
-        if before is None:
-            place.unlink()
-        else:
-            place.write_bytes(before)
+    finally:  # a verb may have judged it again, or started a supervisor
+        until(scene.is_quiet, "no process left")
+        shutil.rmtree(folder)
+        kept.rename(folder)
 
 
 def _file(folder: Path, scene: Scene, task: str, data: st.DataObject) -> Path:

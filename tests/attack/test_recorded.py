@@ -84,6 +84,7 @@ def test_too_few_descriptors_make_a_task_and_say_so_or_make_none(scene: Scene) -
         assert len(made) <= 1
         assert all(task in ran.stdout for task in made), ran.stdout + ran.stderr
         assert made or ran.returncode, ran.stdout
+        scene.kill_supervisor()  # it has as few
     for task in scene.ids():
         scene.json("wait", task, code=None)
 

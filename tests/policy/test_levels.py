@@ -100,6 +100,6 @@ def test_a_file_in_the_tasks_folder_permits_nothing(scene: Scene) -> None:
     (scene.path / "over").touch()
     scene.judged(task)
     assert [q.answered for q in scene.state(task).questions] == [None]
-    assert any("given by a person" in e["text"] for e in scene.events(task, "notice"))
+    assert any("is no answer" in e["text"] for e in scene.events(task, "notice"))
     scene.json("answer", task, "Reject")
     assert scene.state(task).questions[0].answer == "Reject"

@@ -124,6 +124,7 @@ def ask_to_stop(session: Session, caller: Caller, task_id: str, now: bool) -> st
         if current is None and (_awaited(task) or (task.status == "needs-input" and task.open_questions)):
             summary = f"Stopped while it waited for {'what it had delegated' if _awaited(task) else 'an answer'}."
             locked.append(Judged(run=None, status="cancelled", summary=summary), sync=True)
+            _end_leftovers(session, task)
             return "waiting"
         if current is None:
             return _end_leftovers(session, task)
