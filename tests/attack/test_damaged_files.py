@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import stat
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -128,6 +130,20 @@ def test_a_queued_task_with_a_bad_line_is_not_started_and_the_supervisor_goes_on
     assert "line 3 is damaged" in scene.json("wait", bad, code=1)["summary"]
 
 
+@pytest.mark.parametrize("which", ["its own", "--all"])
+def test_a_run_whose_event_is_damaged_can_be_stopped(scene: Scene, which: str) -> None:
+    scene.agent("worker", "touch:up", "until:go", "output")
+    task = scene.delegate()
+    scene.appears("up")
+    scene.running(task)
+    scene.kill_supervisor()
+    log = scene.path / f".agent-workspaces/{task}/log.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"run.created"', b'["run.created"]'))
+    assert scene.state(task).runs == []
+    scene.json("stop", *([task] if which == "its own" else ["--all"]), code=None)
+    assert not scene.agents_left()
+
+
 def test_a_log_that_is_a_folder_hides_no_other_task(damaged: tuple[Scene, str, str]) -> None:
     scene, task, other = damaged
     log = scene.path / f".agent-workspaces/{task}/log.jsonl"
@@ -184,7 +200,7 @@ def test_no_mutation_of_a_file_ends_in_a_traceback(damaged: tuple[Scene, str, st
     scene, task, other = damaged
     folder = scene.path / ".agent-workspaces" / task
     kept = scene.path.parent / "kept"
-    shutil.copytree(folder, kept)
+    shutil.copytree(folder, kept, ignore=_special)
     place = _file(folder, scene, task, data)
     try:
         before = place.read_bytes() if place.exists() else b'{"a": 1}\n'
@@ -194,6 +210,11 @@ def test_no_mutation_of_a_file_ends_in_a_traceback(damaged: tuple[Scene, str, st
         until(scene.is_quiet, "no process left")
         shutil.rmtree(folder)
         kept.rename(folder)
+
+
+def _special(folder: str, names: list[str]) -> list[str]:
+    """Pipes cannot be copied; nothing reads those of an ended run."""
+    return [name for name in names if stat.S_ISFIFO(os.lstat(f"{folder}/{name}").st_mode)]
 
 
 def _file(folder: Path, scene: Scene, task: str, data: st.DataObject) -> Path:

@@ -85,7 +85,7 @@ def stop_tasks(session: Session, id: list[str] | None = None, all: bool = False,
 def _open_ids(session: Session, anyway: StopAnyway) -> list[str]:
     """Every task that is queued or at work, and every one whose record can't be read."""
     tasks = sorted(map(anyway.task, session.store.ids()), key=lambda task: (task.handle or 0, task.id))
-    broken = [task.id for task in tasks if task.id in anyway.unrecorded]
+    broken = [task.id for task in tasks if task.id in anyway.unrecorded or task.damage]
     return [*(task.id for task in open_tasks(tasks) if task.id not in broken), *broken]
 
 

@@ -32,7 +32,10 @@ class StopAnyway:
         A damaged log can raise anything; what the caller may not do is refused as usual.
         """
         try:
-            return ask()
+            was = ask()
+            if self.task(task_id).damage:
+                self.end(task_id, grace)  # a lost line may have told of a run
+            return was
         except Exception as error:
             if isinstance(error, OverhandError) and not isinstance(error, (Busy, StorageFailed)):
                 raise
