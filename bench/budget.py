@@ -84,7 +84,7 @@ def _began_late(store: Store, parent: Task, child: Task) -> bool:
     if not child.runs:
         return False
     held: dict[str, int] = {}
-    for event in read_log(store.folder(parent.id)):
+    for event in read_log(store.record(parent.id)):
         if event["e"] in ("reserved", "settled"):
             held[event["child"]] = event["tokens"]
             if event["e"] == "reserved" and event["child"] == child.id:

@@ -95,7 +95,7 @@ def compete(store: Store, count: int) -> dict[str, object]:
     """Take turns, then count what is in the logs."""
     tasks = prepare(store, count)
     for task in tasks:
-        folder = store.folder(task)
+        folder = store.record(task)
         with open(f"{folder}/log.jsonl", "rb") as log, open(f"{folder}/bare.jsonl", "wb") as copy:
             copy.write(log.read())
     ours: list[float] = []

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from overhand.policy import Actor, load_config, seal_task
+from overhand.policy import Actor, load_config
 from overhand.record import NewTask, Store
 from overhand.runs import RUN_MARKER, finish_run, settle_run, start_run
 from overhand.system import environment_of, process_table, send_signal, shim_pid, start_time
@@ -51,7 +51,6 @@ def child(do: Callable[[], object]) -> int:
 def accept(work: Actor, title: str) -> str:
     """A queued task."""
     created = {"title": title, "depth": 1, "path": ["user", "worker"], "timeout": 600.0, "level": "work"}
-    created["seal"] = seal_task(created)
     handoff = f"# Task Handoff\n\n## Task\n{title}\n"
     new = NewTask(agent="worker", handoff=handoff, created=created)
     return work.store.new_tasks([new], BY, start=True, sync=False)[0].id

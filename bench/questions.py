@@ -131,7 +131,7 @@ def _arrival(rounds: int) -> Row:
         try:
             measure.run([OVERHAND, "delegate", "ask", "--agent", "asker"], place, env)
             (task_id,) = (task.id for task in store.tasks())
-            heard = Path(store.folder(task_id)) / "heard"
+            heard = Path(store.workspace(task_id)) / "heard"
             gone = [_one_answer(store, task_id, heard, number) for number in range(1, rounds + 1)]
         finally:
             _ended(store, place, env)
@@ -199,7 +199,7 @@ def _measure_crowd(store: Store, place: Path, env: dict[str, str], count: int) -
     began = time.monotonic()
     for task_id in tasks:
         answer_question(store, task_id, f"to {task_id}", _BY, seq=1, resume=False)
-    heard = [Path(store.folder(task_id)) / "heard" for task_id in tasks]
+    heard = [Path(store.workspace(task_id)) / "heard" for task_id in tasks]
     _until(lambda: all(path.read_text() == f"to {path.parent.name}\n" for path in heard), "all have heard")
     return rss, idle, time.monotonic() - began
 

@@ -133,7 +133,7 @@ def _bare(place: Place, name: str, env: dict[str, str], mcp: tuple[str, ...]) ->
     state = store.tasks()[-1]
     example = store.run_folder(state.id, state.runs[-1].id)
     prompt = Path(example, "prompt.md").read_text()
-    task = store.folder(state.id)
+    task = store.record(state.id)
     told = run_environment(store, state, state.runs[-1].id) if mcp else {}  # the server asks whose it is
     counted = iter(range(1000))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -40,9 +41,15 @@ settings.load_profile("patient")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        _prepare(config)
+    # nobody's own records, and a folder for all tests of this process: their projects' paths differ
+    state = os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="overhand-state-")
+    config.add_cleanup(lambda: shutil.rmtree(state, ignore_errors=True))
+
+
+def _prepare(config: pytest.Config) -> None:
     """Compile what every process of the tests would else compile for itself, where PYTHONDONTWRITEBYTECODE is set."""
-    if hasattr(config, "workerinput"):
-        return
     compileall.compile_dir(SOURCE, quiet=2)
     if config.getoption("--memory") and _has_room(MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = MEMORY

@@ -40,7 +40,7 @@ elif verb == "poll":
     say("progress 50 %")
     say("failed" if (folder / "failed").exists() else "done" if (folder / "go").exists() else "running")
 elif verb == "collect":
-    note("collected", f"{handle} {os.environ['OVERHAND_STATE']}")
+    note("collected", f"{handle} {os.environ['OVERHAND_JOB_STATE']}")
     text = f"# Task Complete: job\n\n**Status:** completed\n\n## Summary\nFetched {handle}.\n"
     Path(os.environ["OVERHAND_OUTPUT"]).write_text(text)
 elif verb == "stop":

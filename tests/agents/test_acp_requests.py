@@ -75,7 +75,7 @@ def test_a_client_that_is_killed_while_it_asks_is_followed_by_one_that_is_grante
     toy(project, "ask:touch_x", "return")
     project.run("delegate", "do it", "--agent", "toy", "--read-only", check=True)
     question(project)
-    (place,) = project.path.glob(".agent-workspaces/*/runs/*")
+    (place,) = project.record.glob("tasks/*/runs/*")
     os.kill(int((place / "pid").read_text()), signal.SIGKILL)
     until(lambda: show(project)["status"], "its end")
     until(lambda: not _agents(project), "the end of its agent")

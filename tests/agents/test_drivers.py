@@ -154,7 +154,17 @@ def test_a_program_is_started_at_every_level_with_the_prompt_on_stdin(
 ) -> None:
     driver = PROGRAMS[name]
     place = str(tmp_path)
-    job = Job("Go.", place, f"{place}/HANDOFF.md", f"{place}/OUTPUT.md", place, place=place, run="sess_1", model="m")
+    job = Job(
+        "Go.",
+        place,
+        f"{place}/HANDOFF.md",
+        f"{place}/OUTPUT.md",
+        place,
+        place=place,
+        desk=place,
+        run="sess_1",
+        model="m",
+    )
     monkeypatch.setenv("PATH", place)
     with pytest.raises(ToolMissing, match=f"needs the program {driver.program}") as missing:
         driver.launch(Agent(name, name), job)

@@ -130,7 +130,7 @@ def test_in_doubt_nobody_starts_it_again(scene: Scene, folder: Path) -> None:
     assert "nobody knows" in shown["summary"]
     assert scene.json("resume", task, "--wait", code=1)["status"] == "blocked"
     assert lines(folder, "started") == ["job-1"]
-    job = external.newest(scene.store.folder(task))
+    job = external.newest(scene.store.record(task))
     assert job is not None
     assert f"{job[0].removeprefix(str(scene.path) + '/')}/handle" in shown["for_primary"]
     Path(job[0], "handle").write_text("job-1\n")
@@ -214,7 +214,7 @@ def waiter(tmp_path: Path, folder: Path, run: str, *, at: int | None) -> int:
     place = tmp_path / "task/runs" / run
     place.mkdir(parents=True)
     words = {name: [*call, name, "{handle}"] for name in ("poll", "collect", "stop")}
-    job = {**words, "start": [*call, "start"], "every": 0.01, "workspace": str(tmp_path / "task")}
+    job = {**words, "start": [*call, "start"], "every": 0.01, "record": str(tmp_path / "task")}
     (place / "job.json").write_text(json.dumps(job))
     env = {**os.environ, "OVERHAND_JOB": str(place / "job.json"), "OVERHAND_OUTPUT": str(place / "OUTPUT.md")}
     program = [str(HERE / "killed_at.py"), str(at)] if at is not None else ["-m", "overhand.agents.drivers.external"]

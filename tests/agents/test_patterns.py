@@ -172,7 +172,7 @@ def answer(scene: Scene, task: str, text: str) -> None:
 
 def test_an_answer_belongs_to_exactly_its_request(scene: Scene, at_work: tuple[str, str]) -> None:
     task, run = at_work
-    reading = Policy("read", str(scene.path), str(scene.place(task)))
+    reading = Policy("read", str(scene.path), str(scene.desk(task)))
     one, two = ToolRequest("execute", "sh", "make a;"), ToolRequest("execute", "sh", "make b;")
     first = begin(scene.store, task, run, one, reading, "test")
     assert not isinstance(first, str)
@@ -189,7 +189,7 @@ def test_an_answer_belongs_to_exactly_its_request(scene: Scene, at_work: tuple[s
 def test_once_is_once_also_for_the_next_run(scene: Scene, at_work: tuple[str, str]) -> None:
     """What was allowed while the run was there to do it is done; what was allowed after its end waits for the next."""
     task, run = at_work
-    reading = Policy("read", str(scene.path), str(scene.place(task)))
+    reading = Policy("read", str(scene.path), str(scene.desk(task)))
     used, parked = ToolRequest("execute", "sh", "git push;"), ToolRequest("execute", "sh", "make b;")
     assert not isinstance(begin(scene.store, task, run, used, reading, "test"), str)
     answer(scene, task, "Allow once")
@@ -207,7 +207,7 @@ def test_once_is_once_also_for_the_next_run(scene: Scene, at_work: tuple[str, st
 
 def test_what_is_shown_cannot_hide_anything(scene: Scene, at_work: tuple[str, str]) -> None:
     task, run = at_work
-    reading = Policy("read", str(scene.path), str(scene.place(task)))
+    reading = Policy("read", str(scene.path), str(scene.desk(task)))
     asked = begin(scene.store, task, run, ToolRequest("execute", "sh", "rm x\x1b[2K\r" + "\x1b" * 900), reading, "test")
     assert not isinstance(asked, str)
     assert "rm x\\x1b[2K\\r" in asked.text
@@ -216,7 +216,7 @@ def test_what_is_shown_cannot_hide_anything(scene: Scene, at_work: tuple[str, st
 
 def test_a_very_long_request_is_still_only_itself(scene: Scene, at_work: tuple[str, str]) -> None:
     task, run = at_work
-    reading = Policy("read", str(scene.path), str(scene.place(task)))
+    reading = Policy("read", str(scene.path), str(scene.desk(task)))
     one, two = (ToolRequest("execute", "sh", f"echo {'x' * 5000} {end}") for end in "ab")
     assert not isinstance(begin(scene.store, task, run, one, reading, "test"), str)
     answer(scene, task, "2")
@@ -230,11 +230,11 @@ def test_a_very_long_request_is_still_only_itself(scene: Scene, at_work: tuple[s
 def test_who_looked_before_it_was_known_to_wait_is_woken_once_more(scene: Scene, at_work: tuple[str, str]) -> None:
     """The file of its lock is there a moment before it is locked: a supervisor that looks then finds nobody waiting."""
     task, run = at_work
-    current, place, lock = scene.state(task).runs[-1], str(scene.place(task)), fcntl.flock
+    current, place, lock = scene.state(task).runs[-1], str(scene.desk(task)), fcntl.flock
     asked = begin(scene.store, task, run, ToolRequest("execute", "sh", "make a;"), Policy("read", "/p", place), "test")
     assert not isinstance(asked, str)
     watches = Watched(scene.store)
-    watches.keep(scene.state(task), current, place)
+    watches.keep(scene.state(task), current)
     with pytest.MonkeyPatch.context() as patched:
 
         def look_first(fd: int, how: int) -> None:

@@ -189,6 +189,6 @@ def test_delegating_below_the_limit_is_refused(name: str, tmp_path: Path) -> Non
         assert len(tasks) == 3, [(one["title"], one["status"]) for one in tasks]
         assert "code 3" in place.rows("three")[1]["results"][0]
         assert not place.rows("four")
-        log = place.path / ".agent-workspaces" / tasks[-1]["task_id"] / "log.jsonl"
+        log = place.task_record(tasks[-1]["task_id"]) / "log.jsonl"
         events = [json.loads(line) for line in log.read_text().splitlines()]
         assert [event["code"] for event in events if event["e"] == "refused"] == ["MAX_DEPTH_EXCEEDED"]

@@ -57,7 +57,7 @@ class Host:
 
     def events(self, handle: int = 1) -> list[Line]:
         store = Store(str(self.project.path))
-        return read_log(store.folder(store.resolve(str(handle))))
+        return read_log(store.record(store.resolve(str(handle))))
 
     def asked(self, count: int = 1, handle: int = 1) -> None:
         """Wait until so many questions are open."""

@@ -253,7 +253,7 @@ def test_a_dead_run_is_not_said_to_ask(overhand_project: ProjectDir) -> None:
         kill(there.process.pid)
         there.process.communicate()
         monitor = overhand_project.start("monitor", "1", "--json")
-        waiters = Path(scene.store.folder(task_id), ".waiters")
+        waiters = Path(scene.store.record(task_id), ".waiters")
         until(lambda: len(list(waiters.glob(f"{monitor.pid}-*"))) == 2 or monitor.poll() is not None, "it to wait")
         assert monitor.poll() is None
     told = json.loads(monitor.communicate()[0])

@@ -138,7 +138,7 @@ def test_without_an_answer(workshop: ProjectDir, agent: str) -> None:
 def test_killed_while_it_waits(workshop: ProjectDir) -> None:
     handle = delegate(workshop, "asks")
     task = asked(workshop, handle)
-    place = workshop.path / ".agent-workspaces" / task.id / "runs" / task.runs[0].id
+    place = workshop.task_record(task.id) / "runs" / task.runs[0].id
     kill(int((place / "pid").read_text()))
     shown = workshop.run("wait", str(handle), "--json").json
     assert (shown["status"], shown["cause"], shown["questions"][0]["answered"]) == ("needs-input", "killed", None)

@@ -30,7 +30,7 @@ def test_a_run_that_cannot_be_judged_fails_with_the_reason(scene: Scene, name: s
     task = scene.delegate("make it", *args)
     place = scene.place(task)
     scene.running(task)
-    path = (place if name != "baseline.json" else Path(scene.store.folder(task))) / name
+    path = (place if name != "baseline.json" else Path(scene.store.record(task))) / name
     was_there = path.exists()
     path.write_bytes(DAMAGES[how])
     (scene.path / "go").touch()
@@ -47,7 +47,7 @@ def test_check_neither_breaks_nor_vouches_for_a_damaged_result(scene: Scene, how
     scene.shell("worker", f"echo new >made.txt; {QUICK}")
     task = scene.delegate("make it", "--verify", "test -e made.txt")
     scene.judged(task)
-    path = Path(scene.store.folder(task)) / "result.json"
+    path = Path(scene.store.record(task)) / "result.json"
     path.write_bytes(DAMAGES[how])
     assert scene.json("check", task)["checks"][0]["passed"]
     assert (path.read_bytes(), scene.events(task, "rechecked")) == (DAMAGES[how], [])
@@ -64,7 +64,7 @@ def test_a_node_with_damaged_inputs_or_contract_fails_and_its_plan_goes_on(scene
     node = until(lambda: next((one.id for one in scene.store.tasks() if one.node), None), "its node")
     scene.running(node)
     for name in ("inputs.json", "contract.json"):
-        for path in (Path(scene.store.folder(node)) / name, scene.place(node) / name):
+        for path in (Path(scene.store.record(node)) / name, scene.place(node) / name):
             if path.exists():
                 path.write_bytes(DAMAGES[how])
     (scene.path / "go").touch()
@@ -83,7 +83,7 @@ def test_damaged_plan_events_end_no_verb(scene: Scene, line: bytes) -> None:
     scene.json("trust", "plan.yaml", "--yes")
     task = scene.json("plan", "run", "plan.yaml")["task_id"]
     scene.judged(task)
-    with (Path(scene.store.folder(task)) / "plan.jsonl").open("ab") as file:
+    with (Path(scene.store.record(task)) / "plan.jsonl").open("ab") as file:
         file.write(line)
     for words in (("show", task), ("plan", "show", task), ("list",), ("status",), ("list", "--cost")):
         scene.json(*words)

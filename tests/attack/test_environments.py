@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.policy import seal_task
 from overhand.record import NewTask, keep_environment, kept_environment, tasks_with_environment
 from support.scene import QUICK, until
 
@@ -28,7 +27,6 @@ def seen(scene: Scene, task: str) -> str:
 def queued(scene: Scene, name: str) -> str:
     """A task of a verb of this shell that has not said a word to the supervisor yet."""
     created = {"title": name, "depth": 1, "path": ["user", "worker"], "timeout": 600.0, "level": "work"}
-    created["seal"] = seal_task(created)
     new = NewTask(agent="worker", handoff=f"# Task Handoff\n\n## Task\n{name}\n", created=created)
     env = {**scene.project.environment(), "SHELL_NAME": name}
     return scene.store.new_tasks([new], BY, start=True, env=env)[0].id

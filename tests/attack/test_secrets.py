@@ -51,7 +51,7 @@ def test_it_is_nowhere_in_what_is_kept_of_a_return(house: House, status: str) ->
     house.shell("worker", writes(status))
     task = house.json("delegate", "tell", "--agent", "worker", env=ENV)["task_id"]
     house.judged(task)
-    folder = Path(house.store.folder(task))
+    folder = Path(house.store.record(task))
     kept = [folder / name for name in ("log.jsonl", "result.json", "CONTEXT.md", "OUTPUT.md")]
     kept += [*folder.glob("runs/*/report.*"), *folder.glob("ipc/*.question"), *house.path.glob("**/DECISIONS.md")]
     for path in kept:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from overhand.record import Store
 from support.warm import make_project
 
 if TYPE_CHECKING:
@@ -201,9 +202,9 @@ def test_a_file_where_the_folder_should_be(tmp_path: Path, overhand_project: Pro
 
 
 def test_a_log_full_of_nonsense_does_not_end_in_a_trace(overhand_project: ProjectDir) -> None:
-    folder = overhand_project.path / ".agent-workspaces/odd-1"
-    folder.mkdir(parents=True)
-    (folder / "HANDOFF.md").write_text("# Task Handoff\n\n## Task\nBe odd\n")
+    Store(str(overhand_project.path)).ensure()
+    folder = overhand_project.task_record("odd-1")
+    folder.mkdir()
     (folder / "log.jsonl").write_text(
         '{"e": "created", "handle": "x", "title": 5, "checks": 3}\n[]\n{]\n{"e": "run.created"}\n'
     )

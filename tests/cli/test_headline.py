@@ -42,7 +42,7 @@ GOLDEN = Path(__file__).parent.parent / "golden/headline"
 WRITE = os.environ.get("OVERHAND_GOLDEN") == "write"
 ESCAPE = "\x1b"
 DRAWN = "\x1b[J"  # what every drawing ends with
-SHORT = ".agent-workspaces/worker-20250101-000000-5"
+SHORT = "worker-20250101-000000-5"
 
 
 @pytest.fixture
@@ -125,15 +125,20 @@ def test_the_clock_stands_still_while_a_run_waits(overhand_project: ProjectDir) 
     assert seconds[1] - seconds[0] == 600
 
 
-def test_a_long_command_is_never_cut(overhand_project: ProjectDir) -> None:
-    name = "a-folder-that-was-written-by-hand-and-has-a-long-name"
-    folder = overhand_project.path / ".agent-workspaces" / name
-    folder.mkdir(parents=True)
-    (folder / "HANDOFF.md").write_text(written.PLAN)
+def test_workspaces_without_a_record_are_one_line(overhand_project: ProjectDir) -> None:
+    names = ["a-folder-that-was-written-by-hand-and-has-a-long-name", "another-one"]
+    for name in names:
+        folder = overhand_project.path / ".agent-workspaces" / name
+        folder.mkdir(parents=True)
+        (folder / "HANDOFF.md").write_text(written.PLAN)
     written.task(overhand_project.path, 1, title="Short")
-    lines = overhand_project.run(check=True).out.splitlines()
-    assert f"overhand run {name}".rjust(80) in lines
-    assert max(map(cells, lines)) == 80
+    out = overhand_project.run(check=True).out
+    assert out.splitlines()[-1] == "2 workspaces made by hand or elsewhere: overhand list --prepared"
+    assert not [name for name in names if name in out]
+    listed = overhand_project.run("list", "--prepared", check=True).out
+    assert [line.strip() for line in listed.splitlines() if "overhand run" in line] == [
+        f"overhand run {name}" for name in names
+    ]
 
 
 def test_two_hundred_tasks_fit_on_a_page(overhand_project: ProjectDir) -> None:
@@ -178,7 +183,7 @@ def test_watching_in_a_pipe_prints_a_screen_per_change(crowd: ProjectDir) -> Non
     with crowd.start("--watch") as watching:
         assert watching.stdout is not None
         first = list(iter(watching.stdout.readline, "\n"))
-        written.append(crowd.path / SHORT, written.asked(5, 1, "Really?"))
+        written.append(crowd.task_record(SHORT), written.asked(5, 1, "Really?"))
         second = list(iter(watching.stdout.readline, "\n"))
         watching.send_signal(signal.SIGINT)
         assert watching.communicate()[0] == ""
@@ -191,7 +196,7 @@ def test_watching_as_json_is_a_line_per_change(crowd: ProjectDir) -> None:
     with crowd.start("status", "--watch", "--json") as watching:
         assert watching.stdout is not None
         first = json.loads(watching.stdout.readline())
-        written.append(crowd.path / SHORT, written.asked(5, 1, "Really?"))
+        written.append(crowd.task_record(SHORT), written.asked(5, 1, "Really?"))
         second = json.loads(watching.stdout.readline())
         watching.send_signal(signal.SIGINT)
         watching.communicate()
@@ -261,7 +266,7 @@ def test_watching_draws_in_place(crowd: ProjectDir, terminal: Terminal) -> None:
     assert "\x1b[?25l" in first
     assert "Which database is it?" in first
     assert not terminal.echoes()
-    written.append(crowd.path / SHORT, written.asked(5, 1, "Really?"))
+    written.append(crowd.task_record(SHORT), written.asked(5, 1, "Really?"))
     second = terminal.read_until("Really?")
     assert second.lstrip("\r\n").startswith("\x1b[H")
     os.write(terminal.master, b"q")
@@ -317,25 +322,25 @@ def test_all_projects_on_one_screen(overhand_project: ProjectDir, tmp_path: Path
         overhand_project.run("-C", str(place), "init", check=True)
         overhand_project.run("-C", str(place), "init", check=True)
     overhand_project.run("init", check=True)
-    listed = overhand_project.config_home / "overhand/projects"
-    roots = [str(place) for place in (other, gone, broken, quiet)]
-    assert listed.read_text().split() == [*roots, str(overhand_project.path)]
+    records = {row["project"]: row for row in overhand_project.run("projects", "--json", check=True).json["projects"]}
+    here = {str(place): row for place in (other, gone, broken, quiet) if (row := records.get(str(place)))}
+    assert [row["gone"] for row in here.values()] == [False] * 4
+    assert str(overhand_project.path) in records
     for path in sorted(gone.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     gone.rmdir()
-    (broken / ".agent-workspaces/.supervisor").rename(tmp_path / "moved")
-    (broken / ".agent-workspaces/.gitignore").unlink()
-    (broken / ".agent-workspaces").rmdir()
-    (broken / ".agent-workspaces").write_text("no folder")
+    (Path(here[str(broken)]["record"]) / "tasks").rmdir()
+    (Path(here[str(broken)]["record"]) / "tasks").write_text("no folder")
     written.task(quiet, 1, *written.begun(1), *written.judged(1))
     written.task(other, 1, *written.begun(1), written.asked(1, 1, "Where?"), *written.judged(1, "needs-input"))
     shown = overhand_project.run("--all", "--json", check=True).json
-    assert [project["project"] for project in shown["projects"]] == [
-        str(overhand_project.path), str(other), str(broken), str(quiet)
-    ]  # fmt: skip
-    assert shown["projects"][1]["counts"]["needs you"] == 1
-    assert "error" in shown["projects"][2]
-    assert str(gone) not in listed.read_text()
+    assert shown["projects"][0]["project"] == str(overhand_project.path), "the one around us comes first"
+    rows = {project["project"]: project for project in shown["projects"]}
+    assert [str(place) in rows for place in (other, gone, broken, quiet)] == [True, False, True, True]
+    assert rows[str(other)]["counts"]["needs you"] == 1
+    assert "error" in rows[str(broken)]
+    again = overhand_project.run("projects", "--json", check=True).json["projects"]
+    assert [row["gone"] for row in again if row["project"] == str(gone)] == [True]
     text = overhand_project.run("status", "--all", check=True, env={"HOME": str(tmp_path)}).out
     assert "~/quiet  1 ready\n" in text
     assert "overhand -C ~/other answer 1" in text
@@ -343,9 +348,11 @@ def test_all_projects_on_one_screen(overhand_project: ProjectDir, tmp_path: Path
     assert max(map(cells, text.splitlines())) <= 80
 
 
-def test_a_supervisor_makes_its_project_known(overhand_project: ProjectDir) -> None:
+def test_a_task_makes_its_project_known(overhand_project: ProjectDir) -> None:
     overhand_project.run("delegate", "Do it", "--agent", "worker", "--wait", check=True)
-    assert (overhand_project.config_home / "overhand/projects").read_text() == f"{overhand_project.path}\n"
+    listed = overhand_project.run("projects", "--json", check=True).json["projects"]
+    (mine,) = (row for row in listed if row["project"] == str(overhand_project.path))
+    assert (mine["record"], mine["gone"], mine["bytes"] > 0) == (str(overhand_project.record), False, True)
 
 
 def test_looking_from_elsewhere_starts_nothing(overhand_project: ProjectDir, tmp_path: Path) -> None:
@@ -354,9 +361,10 @@ def test_looking_from_elsewhere_starts_nothing(overhand_project: ProjectDir, tmp
         overhand_project.run("-C", str(other.path), "init", check=True)
         written.task(other.path, 1, {"e": "accepted"})
         shown = overhand_project.run("--all", "--json", check=True).json
-        row = shown["projects"][-1]["groups"]["queued"][0]
+        (there,) = (project for project in shown["projects"] if project["project"] == str(other.path))
+        row = there["groups"]["queued"][0]
         assert row["notice"] == f"nobody looks after it: overhand -C {other.path}"
-        assert not (other.path / ".agent-workspaces/.supervisor/lock").exists()
+        assert not (other.record / "supervisor/lock").exists()
     finally:
         other.cleanup()
 
@@ -410,5 +418,5 @@ def test_what_to_type_next(overhand_project: ProjectDir) -> None:
     prepared = state.task("by-hand")
     assert command(prepared, "queued") == "overhand run by-hand"
     assert usage(prepared) is None
-    row = Headline(Session(str(overhand_project.path))).payload()["groups"]["queued"][0]
-    assert (row["handle"], row["title"], row["progress"]) == (None, "Do it", {"done": 2, "total": 5})
+    payload = Headline(Session(str(overhand_project.path))).payload()
+    assert (payload["prepared"], payload["tasks"]) == (1, 0)

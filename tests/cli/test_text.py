@@ -28,7 +28,7 @@ WRITE = os.environ.get("OVERHAND_GOLDEN") == "write"
 
 def normal(text: str, project: ProjectDir) -> str:
     """Without what differs from run to run: ids, times, places."""
-    text = text.replace(str(project.path), "/project")
+    text = text.replace(str(project.record), "/record").replace(str(project.path), "/project")
     for pattern, word in (
         (r"sess_\d+_[0-9a-z]{6}", "sess_RUN"),
         (r"-\d{8}-\d{6}(-\d+)?", "-DATE-TIME"),

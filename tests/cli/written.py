@@ -6,13 +6,14 @@ import fcntl
 import os
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overhand.record import Store
 from overhand.system import dump_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 Event = dict[str, Any]
 
@@ -27,11 +28,15 @@ def run_id(number: int) -> str:
 
 
 def task(root: Path, handle: int, *events: Event, ago: float = 60.0, handoff: str = "", **created: Any) -> Path:
-    """A task's folder; each event may say how long `ago` it happened."""
+    """A task's record; each event may say how long `ago` it happened."""
     agent = created.get("agent", "worker")
-    folder = root / f".agent-workspaces/{agent}-20250101-000000-{handle}"
-    folder.mkdir(parents=True)
-    (folder / "HANDOFF.md").write_text(handoff or "# Task Handoff\n\n## Task\n\nDo it.\n", encoding="utf-8")
+    store = Store(str(root))
+    store.ensure()
+    folder = Path(store.record(f"{agent}-20250101-000000-{handle}"))
+    folder.mkdir()
+    workspace = Path(store.workspace(folder.name))
+    workspace.mkdir()
+    (workspace / "HANDOFF.md").write_text(handoff or "# Task Handoff\n\n## Task\n\nDo it.\n", encoding="utf-8")
     first = {"e": "created", "v": 1, "task": folder.name, "handle": handle, "title": f"Task {handle}", "kind": "fix",
              "priority": "P2", "path": ["user", agent], "depth": 1, "agent": agent, **created}  # fmt: skip
     append(folder, first, *events, ago=ago)
@@ -73,9 +78,9 @@ def used(number: int, tokens: int, usd: float, *, estimated: bool = False) -> Ev
 @contextmanager
 def supervised(root: Path) -> Iterator[None]:
     """As if a supervisor were at work: its lock is held."""
-    own = root / ".agent-workspaces/.supervisor"
-    own.mkdir(parents=True, exist_ok=True)
-    fd = os.open(own / "lock", os.O_RDWR | os.O_CREAT)
+    store = Store(str(root))
+    store.ensure()
+    fd = os.open(f"{store.own}/lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield

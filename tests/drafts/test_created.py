@@ -231,7 +231,7 @@ def test_what_is_recorded_of_a_new_task(yard: ProjectDir, make: Callable[[Projec
 
 def _recorded(project: ProjectDir, task_id: str) -> str:
     """The first event without its stamp, and a digest of each file that came with it."""
-    folder = Path(Store(str(project.path)).folder(task_id))
+    folder = Path(Store(str(project.path)).record(task_id))
     event = json.loads((folder / "log.jsonl").read_text().split("\n", 1)[0])
     line = json.dumps({name: value for name, value in event.items() if name not in STAMP}, ensure_ascii=False)
     files = {

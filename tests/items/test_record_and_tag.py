@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,7 +53,7 @@ def ended(house: House, task: str, told: Callable[[Task], None] = lambda _: None
 
 def test_a_verdict_is_told_before_the_tag_can_show_it(house: House, claimed: str) -> None:
     """Whoever waits for the tag looks into the daemon's log next; who holds the task keeps everybody from the tag."""
-    path, told = f"{house.store.folder(claimed)}/{LOG_FILE}", list[object]()
+    path, told = f"{house.store.record(claimed)}/{LOG_FILE}", list[object]()
     ended(house, claimed, lambda task: told.append((task.status, house.tag(), is_held(path))))
     assert (told, house.tag()) == ([("failed", "#claimed-fix", True)], "#needs-fix")
 
@@ -355,7 +356,7 @@ def test_where_an_item_was_is_known_however_long_its_log_is(house: House, done: 
     with house.store.lock(done, BY) as locked:
         locked.append(*(Notice(text=f"{number} {'x' * 900}") for number in range(80)))
         locked.append(TagWritten(stage="done", path="moved.md"))
-    assert len((house.path / ".agent-workspaces" / done / "log.jsonl").read_bytes()) > 1 << 16
+    assert len(Path(house.store.record(done), "log.jsonl").read_bytes()) > 1 << 16
     past = PastItems(house.store)
     assert [past.names(path) for path in (AT, "moved.md", "other.md")] == [True, True, False]
 

@@ -24,6 +24,7 @@ from overhand.policy.config import Budgets
 from overhand.record import LOG_FILE, Accepted, Judged, NewTask, RunEnded, Store, Task, read_log
 from overhand.runs import (
     capped_above,
+    collect_return,
     count_usage,
     mend_spending,
     reject_task,
@@ -89,7 +90,7 @@ class Tree(RuleBasedStateMachine):
     # what is so
 
     def state(self, task: str) -> Task:
-        size = os.path.getsize(f"{self.store.folder(task)}/{LOG_FILE}")
+        size = os.path.getsize(f"{self.store.record(task)}/{LOG_FILE}")
         if task not in self.known or self.known[task][0] != size:
             self.known[task] = size, self.store.task(task)
         return self.known[task][1]
@@ -104,7 +105,7 @@ class Tree(RuleBasedStateMachine):
         return [t for t in self.tasks if self.state(t).status not in (None, "rejected")]
 
     def place(self, task: str) -> str:
-        return self.store.run_folder(task, self.state(task).runs[-1].id)
+        return self.store.desk(task, self.state(task).runs[-1].id)
 
     # what happens
 
@@ -169,6 +170,8 @@ class Tree(RuleBasedStateMachine):
         with self.store.lock(task, BY) as locked:
             locked.append(RunEnded(run=ended, cause=cause, exit=0))
             state = locked.task
+        os.makedirs(self.store.run_folder(task, ended))
+        collect_return(self.store, state, ended)
         state = spending.close_run(self.work, state, state.runs[-1])
         with self.store.lock(task, BY) as locked:
             locked.append(Judged(run=ended, status="failed", summary=""))
@@ -221,7 +224,7 @@ class Tree(RuleBasedStateMachine):
     def each_hold_is_settled_once(self) -> None:
         for task in self.tasks:
             held: set[str] = set()
-            for event in read_log(self.store.folder(task)):
+            for event in read_log(self.store.record(task)):
                 if event["e"] == "reserved":
                     held.add(event["child"])
                 elif event["e"] == "settled":

@@ -67,7 +67,7 @@ def test_an_agent_that_may_only_read_is_refused_a_task_that_writes(scene: Scene)
 
 def asks_for_permission(scene: Scene, task: str) -> int:
     run = scene.running(task).runs[-1].id
-    reading = Policy("read", str(scene.path), str(scene.place(task)))
+    reading = Policy("read", str(scene.path), str(scene.desk(task)))
     asked = begin(scene.store, task, run, ToolRequest("execute", "sh", "rm -rf x;"), reading, "test")
     assert not isinstance(asked, str)
     return asked.seq

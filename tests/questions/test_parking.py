@@ -94,7 +94,7 @@ def test_a_parked_run_and_one_that_waits_hold_no_slot(scene: Scene) -> None:
 
 def an_hour_ago(scene: Scene, task: str) -> None:
     """As if everything that is recorded of a task had happened an hour ago; nobody may be writing."""
-    path = Path(scene.store.folder(task)) / LOG_FILE
+    path = Path(scene.store.record(task)) / LOG_FILE
     path.write_text("".join(f"{dump_line({**event, 'mono': event['mono'] - 3600})}\n" for event in lines(path)))
 
 
@@ -159,7 +159,7 @@ def test_ask_returns_after_max_block_and_again_keeps_it_blocked(scene: Scene) ->
     blocked(scene, task)
     assert scene.events(task, "run.going") == [], "told to call again: it still counts as blocked"
     (scene.path / "go").touch()
-    until(lambda: list((scene.place(task) / "waiting").glob("ask-1-*")), "the second call")
+    until(lambda: list((scene.desk(task) / "waiting").glob("ask-1-*")), "the second call")
     scene.json("answer", task, "that")
     assert completed(scene, task, 1)
     assert (scene.path / "said").read_text() == "that\n"
@@ -274,7 +274,7 @@ def test_kill_9_of_answer_at_every_write(scene: Scene, state: str, point: int) -
     completed(scene, task, 2 if state == "parked" else 1)
     assert (scene.path / "said").read_text() == "killed\n"
     assert len(scene.events(task, "answered")) == 1
-    assert (Path(scene.store.folder(task)) / "ipc/001.answer").exists()
+    assert (Path(scene.store.workspace(task)) / "ipc/001.answer").exists()
 
 
 @pytest.mark.parametrize("state", ["parked", "waiting"])
@@ -335,7 +335,7 @@ def test_kill_9_of_ask_ends_the_blocking(scene: Scene) -> None:
     scene.json("answer", task, "too late, and still recorded")
     (scene.path / "gate").write_text("go\n")
     completed(scene, task, 1)
-    assert not list((Path(scene.store.folder(task)) / "ipc").glob(".*.bell")), "the bell of the killed one is gone"
+    assert not list((Path(scene.store.workspace(task)) / "ipc").glob(".*.bell")), "the bell of the killed one is gone"
 
 
 def test_an_answer_by_hand_does_not_go_on_with_a_parked_task(scene: Scene) -> None:
@@ -343,7 +343,7 @@ def test_an_answer_by_hand_does_not_go_on_with_a_parked_task(scene: Scene) -> No
     scene.shell("worker", ASK)
     task = scene.delegate()
     parked(scene, task)
-    (Path(scene.store.folder(task)) / "ipc/001.answer").write_text('{"seq":1,"answer":"by hand"}')
+    (Path(scene.store.workspace(task)) / "ipc/001.answer").write_text('{"seq":1,"answer":"by hand"}')
     assert any("is no answer" in text for text in scene.json("show", task)["notices"])
     assert scene.state(task).status == "needs-input"
     scene.json("answer", task, "by the verb")
@@ -430,18 +430,18 @@ def test_what_was_made_in_a_folder_before_it_was_watched_is_found(scene: Scene) 
     current = scene.running(task).current_run
     assert current
     scene.kill_supervisor()  # it makes files of its own there
-    place = Path(scene.store.run_folder(task, current.id))
+    place = Path(scene.store.desk(task, current.id))
     watched = Watched(scene.store)
-    watch = watched.keep(scene.state(task), current, str(place))
+    watch = watched.keep(scene.state(task), current)
     assert (_is_touched(watch), _is_touched(watch)) == (True, False)
     (place / "waiting").mkdir()
     assert watched.stirred() == [task]
     assert (_is_touched(watch), _is_touched(watch)) == (True, False)
     (place / "waiting/ask-1").touch()
     assert watched.stirred() == []
-    watched.keep(scene.state(task), current, str(place))
+    watched.keep(scene.state(task), current)
     assert _is_touched(watch)
-    watched.keep(scene.state(task), current, str(place))
+    watched.keep(scene.state(task), current)
     assert not _is_touched(watch)
     watched.runs.drop(task)
     (scene.path / "go").touch()

@@ -35,7 +35,7 @@ def asker(scene: Scene) -> Iterator[Asker]:
     task = scene.delegate()
     scene.appears("up")
     scene.running(task)
-    yield scene, task, Path(scene.store.folder(task)) / "ipc"
+    yield scene, task, Path(scene.store.workspace(task)) / "ipc"
     (scene.path / "go").touch()
     scene.judged(task)
 
@@ -254,7 +254,7 @@ def test_an_answer_by_hand_does_not_wake_ask(scene: Scene) -> None:
     scene.shell("worker", f'$OVERHAND ask "Which?" --option a --option b --closed >said && {QUICK}')
     task = scene.delegate()
     until(lambda: scene.state(task).open_questions, "the question")
-    put(Path(scene.store.folder(task)) / "ipc", "001.answer", '{"answer": "b"}')
+    put(Path(scene.store.workspace(task)) / "ipc", "001.answer", '{"answer": "b"}')
     notice(scene, task, "is no answer")
     scene.json("answer", task, "a")
     until(lambda: scene.state(task).status == "completed", "completed")
@@ -323,7 +323,7 @@ def test_needs_input_in_the_output_is_a_question(scene: Scene) -> None:
     task = scene.delegate()
     shown = scene.json("wait", task, code=1)
     assert [(q["seq"], q["question"], q["via"]) for q in shown["questions"]] == [(1, "How is it sorted?", "return")]
-    context = (Path(scene.store.folder(task)) / "CONTEXT.md").read_text()
+    context = (Path(scene.store.workspace(task)) / "CONTEXT.md").read_text()
     assert "Question 1 is open: How is it sorted?" in context
     assert scene.json("answer", task, "by date")["resumed"]
     assert scene.json("wait", task)["status"] == "completed"
@@ -399,8 +399,8 @@ def test_a_stopped_lock_holder_does_not_keep_others_from_being_listed(scene: Sce
     task = scene.delegate()
     until(lambda: scene.state(task).open_questions, "the question")
     held = scene.accepted("other")
-    (Path(scene.store.folder(held)) / "ipc").mkdir(exist_ok=True)
-    put(Path(scene.store.folder(held)) / "ipc", "001.question", question(1, "Held?"))
+    (Path(scene.store.workspace(held)) / "ipc").mkdir(exist_ok=True)
+    put(Path(scene.store.workspace(held)) / "ipc", "001.question", question(1, "Held?"))
     holder = scene.project.start("wait", task)
     pid = os.fork()
     if pid == 0:

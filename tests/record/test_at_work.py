@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from overhand.record import Store
 from overhand.system import dump_line
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RUN = "sess_1735689600_aaaaaa"
 AGAIN = "sess_1735689600_bbbbbb"
@@ -21,8 +19,10 @@ NOTICE = {"e": "notice", "text": "run.ended"}
 
 
 def task(root: Path, number: int, *events: dict[str, Any], at: float = 1000.0) -> str:
-    folder = root / f".agent-workspaces/worker-20250101-000000-{number}"
-    folder.mkdir(parents=True)
+    store = Store(str(root))
+    store.ensure()
+    folder = Path(store.record(f"worker-20250101-000000-{number}"))
+    folder.mkdir()
     (folder / "log.jsonl").write_text("".join(dump_line(event) + "\n" for event in events))
     os.utime(folder / "log.jsonl", (at, at))
     return folder.name

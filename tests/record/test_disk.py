@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def test_a_torn_tail_is_cut_off_before_the_next_event(scene: Scene) -> None:
     task = scene.delegate("torn", "--no-start")
-    path = Path(scene.store.folder(task)) / LOG_FILE
+    path = Path(scene.store.record(task)) / LOG_FILE
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"e":"accepted","t":"20')
     assert scene.json("show", task)["run_state"] is None, "readers take whole lines only"
@@ -91,7 +91,7 @@ def test_a_disk_that_is_full_when_the_agent_ends_loses_nothing(small_disk: Scene
 def test_a_short_write_is_taken_back(scene: Scene) -> None:
     """Without root: a limit on the size of files, eleven bytes behind the end of the log."""
     task = scene.delegate("prepared", "--no-start")
-    path = Path(scene.store.folder(task)) / LOG_FILE
+    path = Path(scene.store.record(task)) / LOG_FILE
     before = path.read_bytes()
     program = (
         "import resource, sys\nfrom overhand.cli import main\n"
@@ -134,7 +134,7 @@ with Lock(f"{sys.argv[1]}/{log.LOG_FILE}", "x", signed=False):
 def test_a_stopped_lock_holder_is_named(scene: Scene) -> None:
     task = scene.delegate("prepared", "--no-start")
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, scene.store.folder(task)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", HOLDER, scene.store.record(task)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"

@@ -78,7 +78,6 @@ EVENTS: list[Event] = [
         item={"path": "a.md", "kind": "bug"},
         node="n",
         plan=3,
-        seal="s",
         agent="worker",
         handoff="0f",
     ),

@@ -77,9 +77,10 @@ def folded(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]
 def test_the_overview_is_the_fold_of_all_logs(logs: list[list[dict[str, Any]]]) -> None:
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        (root / ".agent-workspaces/.supervisor").mkdir(parents=True)
+        store = Store(str(root))
+        store.ensure()
         for number, events in enumerate(logs, 1):
-            folder = root / f".agent-workspaces/{NAME}-{number}"
+            folder = Path(store.record(f"{NAME}-{number}"))
             folder.mkdir()
             (folder / "log.jsonl").write_bytes(raw_log(events, number, folder.name))
             os.utime(folder / "log.jsonl", (1, 1))
@@ -89,7 +90,6 @@ def test_the_overview_is_the_fold_of_all_logs(logs: list[list[dict[str, Any]]]) 
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
     """Forty tasks that are over, for long enough to be remembered."""
-    (tmp_path / ".agent-workspaces/.supervisor").mkdir(parents=True)
     for number in range(1, 41):
         folder = written.task(tmp_path, number, *written.begun(number), *written.judged(number))
         os.utime(folder / "log.jsonl", (1, 1))
@@ -97,7 +97,7 @@ def many(tmp_path: Path) -> Path:
 
 
 def cache(root: Path) -> Path:
-    return root / ".agent-workspaces/.supervisor/overview"
+    return Path(Store(str(root)).own, "overview")
 
 
 def test_the_second_look_reads_no_log(many: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_second_look_reads_no_log(many: Path) -> None:
 def test_a_log_that_changed_is_read_again(many: Path) -> None:
     look(many)
     cache(many).write_text(cache(many).read_text().replace("\nr7\n", "\nd7\n"))
-    folder = many / ".agent-workspaces/worker-20250101-000000-7"
+    folder = Path(Store(str(many)).record("worker-20250101-000000-7"))
     written.append(folder, {"e": "rechecked"})
     assert look(many) == folded(many)
     os.utime(folder / "log.jsonl", (1, 1))
@@ -122,7 +122,7 @@ def test_a_log_that_changed_is_read_again(many: Path) -> None:
 
 
 def test_what_was_just_written_is_not_remembered(many: Path) -> None:
-    folder = many / ".agent-workspaces/worker-20250101-000000-7"
+    folder = Path(Store(str(many)).record("worker-20250101-000000-7"))
     now = time.time() + 60  # it stays new, however long the look takes
     os.utime(folder / "log.jsonl", (now, now))
     look(many)
@@ -166,9 +166,10 @@ def test_a_cache_may_be_missing_or_impossible(many: Path) -> None:
 
 def test_one_broken_log_does_not_hide_the_others(many: Path) -> None:
     broken = written.task(many, 41, {"e": "run.created"})
-    (many / ".agent-workspaces/empty").mkdir()
-    (many / ".agent-workspaces/linked").mkdir()
-    (many / ".agent-workspaces/linked/log.jsonl").symlink_to("/etc/passwd")
+    tasks = broken.parent
+    (tasks / "empty").mkdir()
+    (tasks / "linked").mkdir()
+    (tasks / "linked/log.jsonl").symlink_to("/etc/passwd")
     overview = Overview(Store(str(many)))
     overview.look()
     assert overview.counts()["ready"] == 40
@@ -180,7 +181,7 @@ def test_looking_again_sees_what_happened_since(many: Path) -> None:
     overview = Overview(Store(str(many)))
     overview.look()
     assert (overview.counts()["ready"], overview.counts()["working"]) == (40, 0)
-    folder = many / ".agent-workspaces/worker-20250101-000000-3"
+    folder = Path(Store(str(many)).record("worker-20250101-000000-3"))
     written.append(folder, *written.begun(99))
     overview.look()
     assert list(overview.states) == [folder.name]

@@ -30,7 +30,7 @@ def project(overhand_project: ProjectDir) -> Iterator[Project]:
 
 def recorded(root: Path, kind: str) -> set[str]:
     """The tasks whose logs have such an event."""
-    logs = (root / ".agent-workspaces").glob("*/log.jsonl")
+    logs = Path(Store(str(root)).home, "tasks").glob("*/log.jsonl")
     return {path.parent.name for path in logs if any(line["e"] == kind for line in read_log(str(path.parent)))}
 
 

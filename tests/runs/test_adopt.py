@@ -42,7 +42,7 @@ def begun(scene: Scene) -> str:
 def test_a_start_that_was_not_recorded(scene: Scene) -> None:
     """Its starter was killed between the spawn and the event."""
     task = begun(scene)
-    log = Path(scene.store.folder(task), LOG_FILE)
+    log = Path(scene.store.record(task), LOG_FILE)
     *before, started = log.read_bytes().splitlines(keepends=True)
     assert b"run.started" in started
     log.write_bytes(b"".join(before))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -151,7 +152,7 @@ def test_what_the_agent_is_told(scene: Scene) -> None:
     scene.judged(task)
     env = dict(line.partition("=")[::2] for line in (scene.path / "env").read_text().splitlines())
     assert (env["OVERHAND_BUDGET_TOKENS"], env["OVERHAND_BUDGET_USD"]) == ("50000", "2.000000")
-    assert env["OVERHAND_USAGE"] == str(scene.place(task) / "usage.jsonl")
+    assert env["OVERHAND_USAGE"] == str(scene.desk(task) / "usage.jsonl")
     assert "Stay within this budget: 50k tokens, $2.00." in (scene.place(task) / "prompt.md").read_text()
 
 
@@ -187,7 +188,7 @@ def children_of(scene: Scene, task: str) -> list[str]:
 
 def turns(scene: Scene, task: str) -> int:
     """How many it has taken."""
-    usage = reported_usage(str(scene.place(task)))
+    usage = reported_usage(str(scene.desk(task)))
     return usage.turns if usage else 0
 
 
@@ -381,7 +382,7 @@ def test_the_budget_of_a_day(scene: Scene) -> None:
     third = scene.delegate("third")  # a message makes the supervisor read its settings
     scene.running(second)
     scene.running(third)
-    until(lambda: not (scene.path / ".agent-workspaces/.supervisor/held").exists(), "no reason any more")
+    until(lambda: not Path(scene.store.own, "held").exists(), "no reason any more")
     scene.json("stop", "--all", "--now")
 
 

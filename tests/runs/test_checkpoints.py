@@ -42,7 +42,7 @@ def test_a_folder_lies_where_the_latest_one_is_named(scene: Scene) -> None:
     script = 'mkdir -p "$OVERHAND_WORKSPACE/checkpoints/latest/x"; echo "CONTROL: CHECKPOINT REASON: x"; '
     task, _, status = judged(scene, script + QUICK, control=True)
     assert (status, scene.events(task, "control")[0]["ok"]) == ("completed", True)
-    assert Path(scene.store.folder(task), "checkpoints/latest").is_file()
+    assert Path(scene.store.record(task), "checkpoints/latest").is_file()
 
 
 def test_an_escalation_that_cannot_be_saved_still_calls_for_a_person(scene: Scene) -> None:
@@ -114,7 +114,7 @@ def test_the_phase_of_a_run_is_its_own_and_the_tenth_round_calls_for_a_person(sc
     assert len(state.checkpoints) == 1
     assert sum(event.phase == "IDENTIFY" for event in state.phases) == 9
     assert any("calls for a person" in notice for notice in state.notices)
-    assert os.path.exists(f"{scene.store.folder(task)}/checkpoints/latest")
+    assert os.path.exists(f"{scene.store.record(task)}/checkpoints/latest")
     scene.shell("worker", f"$OVERHAND step --phase SOLVE --json >refused.json; {QUICK}")
     scene.json("resume", task, "--wait")
     assert '"APPROVAL_REQUIRED"' in (scene.path / "refused.json").read_text()

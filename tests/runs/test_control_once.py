@@ -64,7 +64,7 @@ def test_a_supervisor_that_dies_at_any_point_of_hearing(scene: Scene) -> None:
         assert commands(scene, task) == [(w, True) for w in ("CHECKPOINT", "PAUSE", "RESUME", "ESCALATE")]
         assert [q.via for q in state.questions] in (["pause", "control"], ["file", "control"])
         assert [c.reason for c in state.checkpoints] == ["one", "three"]
-        latest = Path(scene.store.folder(task)) / "checkpoints/latest"
+        latest = Path(scene.store.record(task)) / "checkpoints/latest"
         assert latest.read_text() == f"{state.checkpoints[-1].id}\n"
     assert -9 in codes
     assert codes[-1] == 0, "there are more points than were tried"
@@ -146,7 +146,7 @@ def test_a_child_whose_parent_was_removed_keeps_nobody_from_work(scene: Scene) -
     assert ended(scene, task).status == "blocked"
     (child,) = children(scene, task)
     scene.kill_supervisor()
-    shutil.rmtree(scene.store.folder(task))
+    shutil.rmtree(scene.store.record(task))
     (scene.path / "done").touch()
     assert scene.json("wait", child.id)["status"] == "completed"
     scene.project.agent("other", "output")

@@ -31,7 +31,7 @@ def yard(scene: Scene) -> Scene:
 
 def send(scene: Scene, task: str) -> None:
     with scene.store.lock(task, BY) as locked:
-        locked.append(message_event(locked.folder, "xyzzy"))
+        locked.append(message_event(locked.record, "xyzzy"))
 
 
 def heard(scene: Scene, task: str) -> int:

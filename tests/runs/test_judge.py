@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from overhand.documents import Problem, Return
-from overhand.record import fold
+from overhand.record import Store, fold
 from overhand.runs import Evidence, Returned, judge_run, read_return
 from overhand.runs import evidence as collecting
 from overhand.runs.judge import CODES, CheckFact, FileFact
@@ -134,14 +134,18 @@ def test_files_below_a_named_folder_are_listed() -> None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    folder = tmp_path / "task/runs/sess_1_abcdef"
+    folder = tmp_path / "project/.agent-workspaces/task/runs/sess_1_abcdef"
     folder.mkdir(parents=True)
     return folder
 
 
 def collect(place: Path, *events: dict[str, Any], **spec: Any) -> Returned:
-    noticed = collecting.take_top_level(fold("task", events), str(place.parent.parent), str(place))
-    return read_return(str(place), spec, noticed=noticed)
+    """What is judged of a run whose desk is `place`."""
+    store = Store(str(place.parents[3]), str(place.parents[4] / "record"))
+    folders = store.run_folders("task", place.name)
+    os.makedirs(folders.place, exist_ok=True)
+    noticed = collecting.collect_return(store, fold("task", events), place.name)
+    return read_return(folders, spec, noticed=noticed)
 
 
 def codes(returned: Returned) -> set[str]:

@@ -98,6 +98,12 @@ def paused_for(seconds: float) -> str:
     return f"Claude AI usage limit reached|{int(time.time() + seconds)}"
 
 
+def test_what_is_not_paused_needs_nothing(scene: Scene, bench: Path) -> None:
+    assert scene.json("agents", "claude", "--unpause")["was_paused"] is False
+    assert scene.json("agents", "nobody-of-that-name", "--unpause", code=4)["error"]
+    assert scene.json("agents", "--unpause", code=2)["error"]["hint"] == "overhand agents NAME --unpause"
+
+
 @pytest.fixture
 def bench(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the programs `claude` and `codex` are, which play their parts."""
@@ -164,7 +170,8 @@ def test_a_new_supervisor_knows(scene: Scene, bench: Path) -> None:
     waiting = scene.delegate("second", "--agent", "claude")  # starts another one
     until(lambda: rows(scene)[waiting].get("reason"), "the reason shown")
     assert len(runs_of(bench)) == 1
-    Path(scene.store.own, "paused-claude").unlink()  # as when its time has come
+    told = scene.json("agents", "claude", "--unpause")
+    assert (told["unpaused"], told["was_paused"]) == ("claude", True)
     assert [scene.judged(one).status for one in (task, waiting)] == ["completed", "completed"]
     assert len(runs_of(bench)) == 3
 
@@ -230,7 +237,7 @@ def test_a_real_agent_waits_for_its_reset(name: str, tmp_path: Path) -> None:
         assert (shown["status"], [run["status"] for run in shown["runs"]]) == (None, ["limit"])
         until_there.touch()
         if name == "codex":  # it says the minute only: lifted by hand, as a person would
-            (place.path / ".agent-workspaces/.supervisor/paused-codex").unlink()
+            (place.record / "supervisor/paused-codex").unlink()
         done = place.judged()
         assert (done["status"], [run["status"] for run in done["runs"]]) == ("completed", ["limit", "completed"])
         first, second = (place.path / done["folder"] / "runs" / run["id"] for run in done["runs"])

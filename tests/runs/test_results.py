@@ -56,7 +56,7 @@ def test_a_finish_after_stop_is_refused_and_kept(scene: Scene) -> None:
     assert (late["run"], late["kept"], late["code"]) == (run.id, "late-result.json", "STALE_RUN")
     assert json.loads((scene.place(task) / "late-result.json").read_text())["summary"] == "Too late."
     assert scene.json("show", task)["status"] == "cancelled"
-    assert not (Path(scene.store.folder(task)) / "OUTPUT.md").exists()
+    assert not (Path(scene.store.workspace(task)) / "OUTPUT.md").exists()
     assert len(scene.events(task, "judged")) == 1
 
 
@@ -98,13 +98,13 @@ def test_an_output_by_a_leftover_of_an_earlier_run_is_a_stray(scene: Scene) -> N
     scene.agent("worker", "touch:up", "until:go")
     scene.json("run", task)
     scene.appears("up")
-    (Path(scene.store.folder(task)) / "OUTPUT.md").write_text(output_md("x", "worker", summary="From the past."))
+    (Path(scene.store.workspace(task)) / "OUTPUT.md").write_text(output_md("x", "worker", summary="From the past."))
     (scene.path / "go").touch()
     shown = scene.json("wait", task, code=1)
     assert shown["status"] == "failed"
     assert "output-stray" in [problem["code"] for problem in shown["problems"]]
-    assert "From the past." in (scene.place(task) / "stray-OUTPUT.md").read_text()
-    assert not (Path(scene.store.folder(task)) / "OUTPUT.md").exists()
+    assert "From the past." in (scene.desk(task) / "stray-OUTPUT.md").read_text()
+    assert not (Path(scene.store.workspace(task)) / "OUTPUT.md").exists()
 
 
 def test_an_output_between_two_runs_belongs_to_the_earlier_one(scene: Scene) -> None:
@@ -112,7 +112,7 @@ def test_an_output_between_two_runs_belongs_to_the_earlier_one(scene: Scene) -> 
     task = scene.delegate()
     scene.json("wait", task, code=1)
     first = scene.place(task)
-    (Path(scene.store.folder(task)) / "OUTPUT.md").write_text(output_md("x", "worker", summary="From the past."))
+    (Path(scene.store.workspace(task)) / "OUTPUT.md").write_text(output_md("x", "worker", summary="From the past."))
     shown = scene.json("run", task, "--wait", code=1)
     assert shown["status"] == "failed"
     assert "From the past." in (first / "OUTPUT.md").read_text()

@@ -127,7 +127,7 @@ def test_judging_killed_at_every_moment(yard: Scene, lot: int) -> None:
     two_adopters(yard)
     for task, point in tasks.items():
         ran_once(yard, task, f"judge killed at point {point}")
-        result = json.loads((Path(yard.store.folder(task)) / "result.json").read_text())
+        result = json.loads((Path(yard.store.record(task)) / "result.json").read_text())
         assert result["summary"] == "Done."
 
 

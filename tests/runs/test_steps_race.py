@@ -134,7 +134,7 @@ def test_eight_processes_mark_eight_steps(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "plan.md").write_text(PLAN)
     scene.agent("worker", "output")
     task = scene.json("delegate", "--handoff", str(tmp_path / "plan.md"), "--agent", "worker", "--no-start")["task_id"]
-    document = Path(scene.store.folder(task)) / "HANDOFF.md"
+    document = Path(scene.store.workspace(task)) / "HANDOFF.md"
     before = document.read_text()
     words = [["done"], ["error", f"--reason=all {'long ' * 9}"], ["doing"], ["blocked", "--question", "7"]]
     started = [scene.project.start("step", task, str(n), *words[n % 4]) for n in range(1, 9)]

@@ -48,7 +48,7 @@ def known_to_the_supervisor(scene: Scene, task: str) -> None:
 
 def its_time_is_over(scene: Scene, task: str) -> None:
     """Its deadline has passed, however long it took to get so far: it is given less time after the fact."""
-    with scene.store.lock(task, BY) as locked, open(f"{locked.folder}/{LOG_FILE}", "r+b") as file:
+    with scene.store.lock(task, BY) as locked, open(f"{locked.record}/{LOG_FILE}", "r+b") as file:
         file.seek(file.read().rindex(b'"timeout":600.0'))
         file.write(b'"timeout":0.001')  # one write of the same length: nobody sees half a log
     wake_supervisor(scene.store, [task])
@@ -135,11 +135,11 @@ def test_who_delegated_whom_is_known_of_tasks_that_come_later(scene: Scene) -> N
     assert children() == [made[0].id]
     later = scene.store.new_tasks([child_of("run-1")], BY, start=False)
     assert children() == [made[0].id, later[0].id]
-    shutil.rmtree(scene.store.folder(made[0].id))
-    empty = scene.path / ".agent-workspaces/worker-20260101-000000"
+    shutil.rmtree(scene.store.record(made[0].id))
+    empty = Path(scene.store.record("worker-20260101-000000"))
     empty.mkdir()  # it is being made: its log is not there yet
     assert children() == [later[0].id]
-    shutil.copy(f"{scene.store.folder(later[0].id)}/log.jsonl", empty)
+    shutil.copy(f"{scene.store.record(later[0].id)}/log.jsonl", empty)
     assert children() == sorted([empty.name, later[0].id])
 
 
@@ -322,15 +322,18 @@ def test_what_hid_before_the_shim_was_killed_comes_to_the_supervisor(scene: Scen
 
 def test_a_shim_that_was_killed_before_it_was_watched_leaves_orphans_at_once(tmp_path: Path) -> None:
     """Nobody has buried it yet; a `stop` that is looked at in the same moment must find whom it left."""
-    shim = start_detached(str(tmp_path), ["/bin/sleep", "600"], cwd=str(tmp_path), env={"PATH": os.environ["PATH"]})
-    agent = until(lambda: (tmp_path / "pid").exists() and int((tmp_path / "pid").read_text() or 0), "the agent")
-    kill(shim)
     run_id = "sess_1_aaaaaa"
+    store = Store(str(tmp_path), str(tmp_path / "record"))
+    place = Path(store.run_folder("x", run_id))
+    place.mkdir(parents=True)
+    shim = start_detached(str(place), ["/bin/sleep", "600"], cwd=str(tmp_path), env={"PATH": os.environ["PATH"]})
+    agent = until(lambda: (place / "pid").exists() and int((place / "pid").read_text() or 0), "the agent")
+    kill(shim)
     begun = {**run_created(run_id, "worker", "command", 600.0).line, **log.stamp(BY)}
     task = fold("x", [begun, {"e": "run.started", "run": run_id, "shim": shim}])
     assert task.current_run is not None
-    watched = Watched(Store(str(tmp_path)))
-    watch = watched.keep(task, task.current_run, str(tmp_path))
+    watched = Watched(store)
+    watch = watched.keep(task, task.current_run)
     assert (watch.orphan, watch.pidfd) == (True, None)
     watched.runs.drop("x")
     os.kill(agent, signal.SIGKILL)

@@ -106,7 +106,7 @@ def test_a_read_only_disk(small_disk: Scene) -> None:
 
 def test_a_lock_that_another_process_holds(scene: Scene) -> None:
     task, pid = at_work(scene)
-    with open(f"{scene.store.folder(task)}/{LOG_FILE}", "ab") as log:
+    with open(f"{scene.store.record(task)}/{LOG_FILE}", "ab") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         stopped_unrecorded(scene, task, pid, f"is held by process {os.getpid()}")
     recorded_later(scene, task)
@@ -119,7 +119,7 @@ def test_a_budget_is_used_up_while_another_process_holds_the_lock(scene: Scene) 
     scene.appears("up")
     scene.running(task)
     pid = scene.pid(task, "pid")
-    with open(f"{scene.store.folder(task)}/{LOG_FILE}", "ab") as log:
+    with open(f"{scene.store.record(task)}/{LOG_FILE}", "ab") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         (scene.path / "go").touch()
         until(lambda: start_time(pid) is None, "the end of the agent")
@@ -165,7 +165,7 @@ def garble_the_run(path: Path) -> None:
 @pytest.mark.parametrize("supervised", [True, False], ids=["supervised", "unsupervised"])
 def test_a_damaged_log(scene: Scene, damage: object, supervised: bool) -> None:
     task, pid = at_work(scene)
-    path = Path(f"{scene.store.folder(task)}/{LOG_FILE}")
+    path = Path(f"{scene.store.record(task)}/{LOG_FILE}")
     kept = path.read_bytes()
     if not supervised:
         scene.kill_supervisor()

@@ -40,9 +40,9 @@ class Watched:
         self.meter = Meter(context)
         self.runs = LiveRuns(context, self.meter, lambda _: actor.config, lambda _: False)
 
-    def keep(self, task: Task, current: Run, place: str) -> Watch:
+    def keep(self, task: Task, current: Run) -> Watch:
         """Keep an eye on a run, whatever the log says about it."""
-        return self.runs._keep(task, current, place, self.config)
+        return self.runs._keep(task, current, self.config)
 
     def stirred(self) -> list[str]:
         """Tasks in whose folders something happened."""

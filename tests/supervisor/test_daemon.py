@@ -376,4 +376,5 @@ def test_it_says_how_it_is_installed(house: Watched) -> None:
     home = str(house.project.config_home)  # there is what the user trusts
     assert f'Environment="XDG_CONFIG_HOME={home}"' in told["systemd"].splitlines()
     assert plistlib.loads(told["launchd"].encode())["EnvironmentVariables"]["XDG_CONFIG_HOME"] == home
+    assert f'Environment="XDG_STATE_HOME={os.environ["XDG_STATE_HOME"]}"' in told["systemd"].splitlines(), "the record"
     assert "--print" in house.json("daemon", "install", code=2)["error"]["hint"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,7 +91,7 @@ def test_inv_daemon_stateless(house: Watched) -> None:
 def _again(house: Watched) -> None:
     house.kill_supervisor()
     for name in ("daemon.jsonl", "told", "log"):
-        (house.path / ".agent-workspaces/.supervisor" / name).unlink(missing_ok=True)
+        Path(house.store.own, name).unlink(missing_ok=True)
     house.begin()
 
 

@@ -44,6 +44,19 @@ def test_ten_delegations_at_once_start_one(scene: Scene) -> None:
     assert sorted(state.handle or 0 for state in scene.store.tasks()) == list(range(1, 11))
 
 
+def test_its_process_is_named_while_there_is_one(scene: Scene) -> None:
+    none = scene.json("daemon", "--pid", code=1)["error"]
+    assert none["message"] == "No supervisor of this project is running."
+    scene.agent("worker", "touch:up", "until:go", "output")
+    task = scene.delegate()
+    scene.appears("up")
+    assert scene.json("daemon", "--pid")["pid"] == scene.supervisor()
+    assert scene.project.run("daemon", "--pid").out == f"{scene.supervisor()}\n"
+    assert scene.json("daemon", "stop", "--pid", code=2)["error"]["hint"] == "overhand daemon --pid"
+    (scene.path / "go").touch()
+    assert scene.json("wait", task)["status"] == "completed"
+
+
 def test_a_second_supervisor_leaves_at_once(scene: Scene) -> None:
     scene.agent("worker", "touch:up", "until:go", "output")
     task = scene.delegate()

@@ -131,7 +131,7 @@ def test_a_run_of_an_item_needs_no_tmux(desk: ProjectDir, tmp_path: Path) -> Non
     (desk.path / "go").touch()
     (row,) = desk.run("item", "approve", "map.md#fix", "--json", env=env, check=True).json["approved"]
     assert desk.run("wait", row["task_id"], "--json").json["status"] == "completed"
-    log = desk.path / ".agent-workspaces/.supervisor/log"
+    log = desk.record / "supervisor/log"
     until(lambda: f"{row['task_id']}: tmux did not open a window: no terminal" in log.read_text(), "a line in its log")
 
 

@@ -27,6 +27,7 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scen
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small file system needs root")
+    monkeypatch.setenv("XDG_STATE_HOME", str(disk / "state"))
     project = make_project(disk / "project")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(project.config_home))
     scene = Scene(project)
@@ -57,7 +58,7 @@ def fill(folder: Path) -> Path:
 
 def pad(store: Store, task: str, room: int = 20) -> Path:
     """Bring the log to this many bytes before the end of a page: in a page that is begun a full disk still has room."""
-    path = Path(store.folder(task)) / LOG_FILE
+    path = Path(store.record(task)) / LOG_FILE
     short = (-path.stat().st_size - room) % 4096
     frame = b'{"e":"ballast","of":"%s"}\n'
     with open(path, "ab") as file:

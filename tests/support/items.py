@@ -48,7 +48,7 @@ class House(Scene):
         """A further project of the same user, with a worker that is one line of shell."""
         path = self.path.parent / name
         (path / ".overhand").mkdir(parents=True)
-        house = House(Project(path, self.project.config_home))
+        house = House(Project(path, self.project.config_home, state_home=self.project.state_home))
         house.shell("worker", QUICK)
         house.trusted()
         return house

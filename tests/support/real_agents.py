@@ -81,7 +81,7 @@ class House(ProjectDir):
         return [native_session(store, task, run) for run in task.runs]
 
     def stream(self, run: Mapping[str, Any]) -> str:
-        (found,) = self.path.glob(f".agent-workspaces/*/runs/{run['id']}")
+        (found,) = self.record.glob(f"tasks/*/runs/{run['id']}")
         return (found / "stdout").read_text(errors="replace") + (found / "stderr").read_text(errors="replace")
 
     def live_run(self, handle: object = "1") -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from overhand.policy import seal_task
 from overhand.record import NewTask, Store, read_log
 from overhand.supervisor import running_supervisor
 from overhand.system import command_line_has, environment_of, is_stopped, send_signal, start_time
@@ -115,7 +114,6 @@ class Scene:
     def accepted(self, title: str = "do it", agent: str = "worker") -> str:
         """A task that is queued while nobody is there to start it."""
         created = {"title": title, "depth": 1, "path": ["user", agent], "timeout": 600.0, "level": "work"}
-        created["seal"] = seal_task(created)
         handoff = f"# Task Handoff\n\n## Task\n{title}\n"
         by = {"kind": "person", "via": "test"}
         new = NewTask(agent=agent, handoff=handoff, created=created)
@@ -127,16 +125,21 @@ class Scene:
         return self.store.task(task)
 
     def events(self, task: str, name: str | None = None) -> list[Line]:
-        found = read_log(self.store.folder(task))
+        found = read_log(self.store.record(task))
         return [event for event in found if name in (None, event["e"])]
 
     def ids(self) -> list[str]:
         return [task.id for task in self.store.tasks()]
 
     def place(self, task: str) -> Path:
-        """The folder of the newest run, as soon as there is one."""
+        """The record of the newest run, as soon as there is one."""
         runs = until(lambda: self.state(task).runs, f"a run of {task}")
         return Path(self.store.run_folder(task, runs[-1].id))
+
+    def desk(self, task: str) -> Path:
+        """The desk of the newest run, as soon as there is one."""
+        runs = until(lambda: self.state(task).runs, f"a run of {task}")
+        return Path(self.store.desk(task, runs[-1].id))
 
     def judged(self, task: str) -> Task:
         """The state once it is judged, without any verb's help."""
@@ -199,7 +202,7 @@ class Scene:
 
     def strays(self, task: str) -> list[int]:
         """Those that the scripted agent left behind and that live."""
-        path = Path(self.store.folder(task)) / "pids"
+        path = Path(self.store.workspace(task)) / "pids"
         noted = [int(word) for word in path.read_text().split()] if path.exists() else []
         return [p for p in noted if start_time(p) is not None and command_line_has(p, SLEEP[1])]
 

@@ -68,7 +68,7 @@ def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
 @functools.wraps(project.make_project)
 def make_project(*args: Any, **options: Any) -> Project:
     made = project.make_project(*args, **options)
-    return Project(made.path, made.config_home, made.trust)
+    return Project(made.path, made.config_home, made.trust, Path(os.environ["XDG_STATE_HOME"]))
 
 
 # the client's side

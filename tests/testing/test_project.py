@@ -20,15 +20,8 @@ if TYPE_CHECKING:
 
     from overhand.testing.project import ProjectDir
 
-HOLDER = """
-import fcntl, os, sys
-lock = open(sys.argv[1], "w")
-fcntl.flock(lock, fcntl.LOCK_EX)
-lock.write(f"{os.getpid()} supervisor")
-lock.flush()
-print("held", flush=True)
-sys.stdin.read()
-"""
+# In place of a supervisor: its command line has the module's name and the project, which is how one is found.
+SUPERVISOR = "import sys; print('up', flush=True); sys.stdin.read()"
 
 
 @pytest.fixture
@@ -86,37 +79,27 @@ def alive(pid: int) -> bool:
     return start_time(pid) is not None
 
 
-def test_cleanup_ends_marked_processes_the_lock_holder_and_strays(tmp_path: Path) -> None:
+def test_cleanup_ends_marked_processes_supervisors_and_strays(tmp_path: Path) -> None:
     project = make_project(tmp_path / "p", trust=False)
     task = project.path / ".agent-workspaces/worker-20260102-030405"
     task.mkdir(parents=True)
-    lock = project.path / ".agent-workspaces/.supervisor/lock"
-    lock.parent.mkdir()
     marked = {**project.environment(), "OVERHAND_PROJECT": str(project.path), "OVERHAND_WORKSPACE": str(task)}
     script = [sys.executable, "-m", "overhand.testing.agent", "spawn:daemon", "print:up", "hang"]
-    holder = [sys.executable, "-c", HOLDER, str(lock)]
+    watching = [sys.executable, "-c", SUPERVISOR, "overhand.supervisor"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with (
         subprocess.Popen(script, env=marked, **pipes) as agent,  # type: ignore[call-overload]  # keywords from a dict
-        subprocess.Popen(holder, **pipes) as supervisor,  # type: ignore[call-overload]  # the same
+        subprocess.Popen([*watching, str(project.path)], **pipes) as supervisor,  # type: ignore[call-overload]  # same
+        subprocess.Popen([*watching, str(tmp_path / "q")], **pipes) as other,  # type: ignore[call-overload]  # same
         subprocess.Popen([*SLEEP], stdin=subprocess.DEVNULL) as stranger,
     ):
-        assert (agent.stdout.readline(), supervisor.stdout.readline()) == ("up\n", "held\n")
+        assert [one.stdout.readline() for one in (agent, supervisor, other)] == ["up\n"] * 3
         daemon = int((task / "pids").read_text())
         assert alive(daemon)
         project.cleanup()
         assert [alive(pid) for pid in (agent.pid, supervisor.pid, daemon)] == [False, False, False]
         assert alive(stranger.pid), "a process that is not the project's was ended"
+        assert alive(other.pid), "another project's supervisor was ended"
         stranger.kill()
+        other.kill()
     assert not project.config_home.exists()
-
-
-def test_cleanup_spares_a_pid_in_a_lock_that_nobody_holds(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "p", trust=False)
-    lock = project.path / ".agent-workspaces/.supervisor/lock"
-    lock.parent.mkdir(parents=True)
-    with subprocess.Popen([*SLEEP]) as stranger:
-        lock.write_text(f"{stranger.pid} supervisor")
-        project.cleanup()
-        assert alive(stranger.pid)
-        stranger.kill()

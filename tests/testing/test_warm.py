@@ -56,10 +56,10 @@ def test_commands_at_the_same_time(project: Project) -> None:
 def test_its_supervisor_is_one(project: Project) -> None:
     project.agent("worker", "hang")
     project.run("delegate", "Do it", "--agent", "worker", check=True)
-    lock = project.path / ".agent-workspaces/.supervisor/lock"
+    lock = project.record / "supervisor/lock"
     pid = int(lock.read_text().split()[0])
     words = machine.read_proc(pid, "cmdline").rstrip(b"\0").decode().split("\0")
-    assert words[1:] == ["-P", "-m", "overhand.supervisor", str(project.path)]
+    assert words[1:] == ["-P", "-m", "overhand.supervisor", str(project.path), str(project.record)]
     assert os.getsid(pid) == pid
     assert os.readlink(f"/proc/{pid}/cwd") == "/"
     until(lambda: machine.parent_of(pid) != os.getpid(), "the command has ended")

@@ -14,6 +14,7 @@ import pytest
 
 from cli.test_text import GOLDEN, WRITE, normal
 from overhand.record import read_log
+from support.scene import until
 from support.warm import make_project
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def compare(name: str, ran: Ran, project: ProjectDir) -> None:
 
 def folder_of(project: ProjectDir, task: int = 1) -> Path:
     found: str = project.run("show", str(task), "--json", check=False).json["task_id"]
-    return project.path / ".agent-workspaces" / found
+    return project.task_record(found)
 
 
 def half_way(folder: Path) -> ProjectDir:
@@ -49,8 +50,12 @@ def half_way(folder: Path) -> ProjectDir:
     stays = '[limits]\nidle = "1h"\n'  # files are counted here, and a supervisor that leaves takes its socket along
     project = make_project(folder / "project", git=True, config=stays)
     half = ("file:a.txt=hi", "step:1", "print:CONTROL: CHECKPOINT REASON: Half way")
-    project.agent("worker", *half, "until:$OVERHAND_WORKSPACE/checkpoints/latest", "exit:3", control=True)
-    project.run(*ASK, "--agent", "worker")
+    go = folder / "go"  # its checkpoint is in the record, which is not the agent's to look into
+    project.agent("worker", *half, f"until:{go}", "exit:3", control=True)
+    delegated = project.start(*ASK, "--agent", "worker")
+    until(lambda: [*project.record.glob("tasks/*/checkpoints/latest")], "the checkpoint")
+    go.touch()
+    delegated.communicate(timeout=60)
     return project
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,9 +32,7 @@ def test_an_agent_is_run_again_at_most_twice(overhand_project: ProjectDir) -> No
     shown = delegate(overhand_project, "Lie", "--agent", "liar")
     assert (shown["status"], shown["repairs"], len(shown["runs"])) == ("failed", 2, 3)
     assert [run["status"] for run in shown["runs"]] == ["repair", "repair", "failed"]
-    prompts = [
-        (overhand_project.path / shown["folder"] / "runs" / run["id"] / "stdout").read_text() for run in shown["runs"]
-    ]
+    prompts = [Path(shown["record"], "runs", run["id"], "stdout").read_text() for run in shown["runs"]]
     assert ["The return names never.txt, which does not exist." in prompt for prompt in prompts] == [False, True, True]
     assert "3 run(s), 2 repair(s)" in overhand_project.run("show", "-").out
 
@@ -116,7 +115,7 @@ def test_a_folder_with_a_handoff_is_a_task(overhand_project: ProjectDir, how: st
         "# Task Handoff\r\n\r\n## Task\r\nWrite it\r\n\r\n## Expected Deliverables\r\n- [ ] `a.txt`\r\n"
     )
     overhand_project.agent("worker", "file:a.txt", "output")
-    listed = overhand_project.run("list", "--json").json["tasks"][0]
+    listed = overhand_project.run("list", "--prepared", "--json").json["tasks"][0]
     assert (listed["title"], listed["handle"], listed["run_state"]) == ("Write it", None, None)
     name = str(folder) if how == "path" else "worker-by-hand"
     shown = overhand_project.run("run", name, "--wait", "--json").json
@@ -141,7 +140,7 @@ def test_run_again_after_a_failure_archives_what_was_there(overhand_project: Pro
     second = overhand_project.run("run", "1", "--wait", "--json").json
     assert (second["status"], second["summary"], len(second["runs"])) == ("completed", "Both.", 2)
     assert not (folder / "CONTEXT.md").exists()
-    old = folder / "runs" / first["runs"][0]["id"]
+    old = Path(first["record"], "runs", first["runs"][0]["id"])
     assert {"CONTEXT.md", "OUTPUT.md", "judged.json", "prompt.md", "stdout", "stderr"} <= set(os.listdir(old))
     decisions = (overhand_project.path / ".agent-workspaces/DECISIONS.md").read_text()
     assert decisions.count(first["task_id"]) == 2, "one line, with its name and its link"

@@ -128,7 +128,7 @@ def test_settings_agents_and_trust(desk: ProjectDir) -> None:
 
 
 def test_broken_tasks_stray_files_and_worktrees(desk: ProjectDir) -> None:
-    folder = desk.path / ".agent-workspaces/worker-20261115-191500"
+    folder = desk.task_record("worker-20261115-191500")
     folder.mkdir()
     old = folder / "OUTPUT.md.1-a.tmp"
     old.write_text("half")
@@ -155,7 +155,7 @@ def test_the_size_of_the_workspaces(tmp_path: Path) -> None:
     with (tmp_path / ".agent-workspaces/big").open("wb") as file:
         file.truncate(2_000_000_000)
     (large,) = (one for one in doctor.leftover_files(session, set()) if one.code == "large")
-    assert large.what.startswith(".agent-workspaces takes 2.0 GB")
+    assert large.what.startswith("The tasks of this project take 2.0 GB")
 
 
 def test_claims_that_nobody_stands_behind(desk: ProjectDir) -> None:
@@ -169,7 +169,7 @@ def test_claims_that_nobody_stands_behind(desk: ProjectDir) -> None:
 
 def live_place(desk: ProjectDir, task_id: str) -> Path:
     """The folder of a task's run, once the agent has begun."""
-    runs = desk.path / ".agent-workspaces" / task_id / "runs"
+    runs = desk.task_record(task_id) / "runs"
 
     def look() -> list[Path]:
         begun = [place for place in runs.glob("sess_*") if (place / "pid").exists()]

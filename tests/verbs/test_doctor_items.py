@@ -77,7 +77,7 @@ def test_a_claim_from_outside_is_shown_after_a_day(house: House, how: str) -> No
         task = house.prepared(stage="next")
         house.json("item", "claim", f"{AT}#fix")
     assert "outside-claim" not in findings(house), "it is young"
-    path = f"{house.store.folder(task)}/{LOG_FILE}"
+    path = f"{house.store.record(task)}/{LOG_FILE}"
     with open(path, encoding="utf-8") as file:
         events = [json.loads(line) for line in file]
     with open(path, "w", encoding="utf-8") as file:

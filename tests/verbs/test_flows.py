@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,14 +43,15 @@ def test_judged(yard: ProjectDir, case: Case) -> None:
     assert {name: shown[name] for name in case.facts} == case.facts
     assert ran.code == (0 if case.status == "completed" else 1)
     assert shown["schema"] == "overhand.delegate/1"
-    folder = yard.path / shown["folder"]
-    assert json.loads((folder / "result.json").read_text())["status"] == case.status
+    folder, record = yard.path / shown["folder"], Path(shown["record"])
+    assert json.loads((record / "result.json").read_text())["status"] == case.status
     stands = case.status == "completed" or shown["claimed"] == case.status or case.status == "partial" == case.name
     if stands:
         assert (yard.path / shown["output"]).read_text()
     if case.status == "failed" and shown["claimed"] != "failed":
         assert not (folder / "OUTPUT.md").exists(), "a phantom is never promoted"
-    assert (folder / "CONTEXT.md").exists() == (case.status != "completed")
+        assert not (record / "OUTPUT.md").exists()
+    assert (record / "CONTEXT.md").exists() == (case.status != "completed")
 
 
 def delegate(project: ProjectDir, *args: str) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def test_context_says_why_and_how_to_go_on(yard: ProjectDir) -> None:
 @pytest.mark.parametrize("name", ["OUTPUT.md", "result.json"])
 def test_a_document_that_was_changed_afterwards_is_told(yard: ProjectDir, name: str) -> None:
     shown = delegate(yard, "Change it later", "--agent", "steady")
-    with (yard.path / shown["folder"] / name).open("a") as file:
+    with Path(shown["record"], name).open("a") as file:
         file.write("\nAll is well.\n")
     after = yard.run("show", str(shown["handle"]), "--json").json
     assert of_level(after, "error") == {"document-changed"}

@@ -94,7 +94,7 @@ def test_a_number_is_never_used_again(overhand_project: ProjectDir) -> None:
         overhand_project.run("delegate", "Try", "--wait")
     removed = overhand_project.run("clean", "--older", "0s", "--yes", "--json").json
     assert len(removed["removed"]) == 2
-    assert os.listdir(overhand_project.path / ".agent-workspaces") != []
+    assert os.listdir(overhand_project.record / "tasks") == []
     assert overhand_project.run("show", "2").code == 4
     assert overhand_project.run("delegate", "Try", "--no-start", "--json").json["handle"] == 3
     assert overhand_project.run("show", "-", "--json").json["handle"] == 3
@@ -111,7 +111,7 @@ def test_the_last_one_after_cleaning_is_the_last_that_is_there(overhand_project:
 def test_numbers_survive_the_loss_of_their_file(overhand_project: ProjectDir) -> None:
     for title in ("One", "Two"):
         overhand_project.run("delegate", title, "--no-start", check=True)
-    (overhand_project.path / ".agent-workspaces/.supervisor/handles").unlink()
+    (overhand_project.record / "handles").unlink()
     assert overhand_project.run("show", "1", "--json").json["title"] == "One"
     assert overhand_project.run("delegate", "Three", "--no-start", "--json").json["handle"] == 3
 
@@ -153,9 +153,9 @@ def test_clean_waits_for_what_was_left_behind_and_for_no_shim(overhand_project: 
 def test_a_number_whose_task_was_never_made_is_passed_over(overhand_project: ProjectDir) -> None:
     """As after a kill in the middle of a fan-out: numbered, with a folder, and nothing in it."""
     overhand_project.run("delegate", "Made", "--no-start", check=True)
-    places = overhand_project.path / ".agent-workspaces"
-    (places / "worker-20260102-030405").mkdir()
-    with open(places / ".supervisor/handles", "a", encoding="ascii") as handles:
+    overhand_project.workspace("worker-20260102-030405").mkdir()
+    overhand_project.task_record("worker-20260102-030405").mkdir()
+    with open(overhand_project.record / "handles", "a", encoding="ascii") as handles:
         handles.write("2 worker-20260102-030405\n")
     assert overhand_project.run("show", "-", "--json").json["handle"] == 1
     assert overhand_project.run("show", "2", "--json").code == 4

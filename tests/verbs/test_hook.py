@@ -33,13 +33,18 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
 
 @contextmanager
 def at_work(yard: ProjectDir, *words: str, agent: str = "worker") -> Iterator[Path]:
-    """The folder of a run that is at work until the test is over."""
+    """The run's folder in the record, for as long as the run is at work; `desk` is its folder in the workspace."""
     told = yard.run("delegate", "Do it.", "--agent", agent, *words, "--json", check=True).json
-    runs = yard.path / told["folder"] / "runs"
+    runs = yard.task_record(told["task_id"]) / "runs"
     try:
         yield until(lambda: [found.parent for found in runs.glob("*/stdout")], "the run")[0]
     finally:
         yard.run("stop", str(told["handle"]), "--now", check=True)
+
+
+def desk(yard: ProjectDir, place: Path) -> Path:
+    """Where the run of this folder leaves its return."""
+    return yard.workspace(place.parents[1].name) / "runs" / place.name
 
 
 def hook(yard: ProjectDir, place: Path, stdin: str = "", project: Path | None = None) -> str:
@@ -65,11 +70,11 @@ def said(text: str) -> str:
 
 def test_everything_at_once_and_at_most_twice(yard: ProjectDir) -> None:
     with at_work(yard, "--deliverable", "never.txt") as place:
-        (place / "OUTPUT.md").write_text(output(files="nowhere.txt"))
+        (desk(yard, place) / "OUTPUT.md").write_text(output(files="nowhere.txt"))
         told = hook(yard, place)
         assert "never.txt was promised and does not exist" in told
         assert "nowhere.txt, which does not exist" in told
-        assert str(place / "OUTPUT.md") in told
+        assert str(desk(yard, place) / "OUTPUT.md") in told
         assert hook(yard, place) == told
         assert hook(yard, place) == ""
 
@@ -77,14 +82,14 @@ def test_everything_at_once_and_at_most_twice(yard: ProjectDir) -> None:
 def test_a_return_that_holds_lets_it_stop(yard: ProjectDir) -> None:
     with at_work(yard) as place:
         assert "without a return" in hook(yard, place)
-        (place / "OUTPUT.md").write_text(output())
+        (desk(yard, place) / "OUTPUT.md").write_text(output())
         assert hook(yard, place) == ""
 
 
 @pytest.mark.parametrize("status", ["partial", "blocked", "failed", "needs-input"])
 def test_who_says_that_it_is_not_done_may_stop(yard: ProjectDir, status: str) -> None:
     with at_work(yard, "--deliverable", "never.txt") as place:
-        (place / "OUTPUT.md").write_text(output(status=status))
+        (desk(yard, place) / "OUTPUT.md").write_text(output(status=status))
         assert hook(yard, place) == ""
 
 
@@ -97,13 +102,13 @@ def test_a_return_in_its_last_message_counts(yard: ProjectDir) -> None:
 
 def test_a_result_as_json_counts(yard: ProjectDir) -> None:
     with at_work(yard) as place:
-        (place / "result.json").write_text(json.dumps({"status": "completed", "summary": "Done."}))
+        (desk(yard, place) / "result.json").write_text(json.dumps({"status": "completed", "summary": "Done."}))
         assert hook(yard, place) == ""
 
 
 def test_who_waits_for_an_answer_may_stop(yard: ProjectDir) -> None:
     with at_work(yard, agent="asker") as place:
-        until(lambda: list((place.parents[1] / "ipc").glob("*.question")), "the question")
+        until(lambda: list((desk(yard, place).parents[1] / "ipc").glob("*.question")), "the question")
         assert hook(yard, place) == ""
 
 
@@ -128,16 +133,16 @@ def test_a_run_that_was_stopped_may_stop(yard: ProjectDir) -> None:
 
 def test_an_output_in_the_task_folder_is_left_to_the_judge(yard: ProjectDir) -> None:
     with at_work(yard) as place:
-        top = place.parents[1] / "OUTPUT.md"
+        top = desk(yard, place).parents[1] / "OUTPUT.md"
         top.write_text("Something.\n")
         assert hook(yard, place) == ""
         assert top.exists()
-        assert not (place / "OUTPUT.md").exists()
+        assert not (desk(yard, place) / "OUTPUT.md").exists()
 
 
 def test_who_may_only_read_is_not_told_to_write(yard: ProjectDir) -> None:
     with at_work(yard, "--read-only", "--deliverable", "never.txt") as place:
-        (place / "OUTPUT.md").write_text(output())
+        (desk(yard, place) / "OUTPUT.md").write_text(output())
         assert hook(yard, place) == ""
 
 
@@ -145,7 +150,7 @@ def test_no_mistake_of_ours_holds_anybody_back(yard: ProjectDir) -> None:
     with at_work(yard) as place:
         assert hook(yard, place, project=Path("/nowhere")) == ""
         assert hook(yard, place / "no" / "run") == ""
-        (place / "held").symlink_to(place / "spec.json")  # where it counts there is something else
+        (desk(yard, place) / "held").symlink_to(place / "spec.json")  # where it counts there is something else
         assert hook(yard, place) == ""
         (place / "spec.json").rename(place / "kept.json")
         (place / "spec.json").write_text("{")

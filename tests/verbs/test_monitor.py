@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def ipc_of(project: ProjectDir, handle: int = 1) -> Path:
     store = Store(str(project.path))
-    return project.path / store.relative(store.folder(store.resolve(str(handle)))) / "ipc"
+    return project.path / store.relative(store.workspace(store.resolve(str(handle)))) / "ipc"
 
 
 def has_pid(project: ProjectDir, pid: int, handle: int = 1) -> bool:
@@ -160,7 +160,10 @@ def test_a_killed_monitor_is_replaced_and_a_second_takes_over(overhand_project: 
     first = overhand_project.start("monitor", "1")
     until(lambda: has_pid(overhand_project, first.pid), "the second pid, in the place of the dead one's")
     second = overhand_project.start("monitor", "1")
-    until(lambda: len(os.listdir(ipc_of(overhand_project).parent / ".waiters")) >= 2, "both wait")
+    until(
+        lambda: len(os.listdir(overhand_project.task_record(ipc_of(overhand_project).parent.name) / ".waiters")) >= 2,
+        "both wait",
+    )
     assert has_pid(overhand_project, first.pid), "the first keeps it"
     first.terminate()
     assert ended(first)[0] == 143
@@ -200,7 +203,7 @@ def test_a_bell_that_is_rung_while_it_is_hung_stays(
 
     monkeypatch.setattr(os, "mkfifo", make)
     with store.subscribe([task_id]):
-        (name,) = os.listdir(f"{store.folder(task_id)}/.waiters")
+        (name,) = os.listdir(f"{store.record(task_id)}/.waiters")
         assert name.startswith(f"{os.getpid()}-")
 
 

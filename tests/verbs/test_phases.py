@@ -38,7 +38,7 @@ def go(project: ProjectDir, *phases: str) -> None:
 
 
 def events(project: ProjectDir) -> list[dict[str, object]]:
-    (folder,) = (project.path / ".agent-workspaces").glob("worker-*")
+    (folder,) = project.record.glob("tasks/worker-*")
     return read_log(str(folder))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +16,6 @@ from verbs.test_checkpoint import compare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 KEYS = {
     "schema", "task_id", "handle", "run_id", "agent", "cause", "commands", "deliverables", "checks", "handoff",
@@ -50,7 +51,7 @@ def test_texts(office: ProjectDir, task: str, name: str) -> None:
 def test_the_files_say_the_same(office: ProjectDir, task: str) -> None:
     shown = office.run("show", task, "--report", "--json", check=True).json
     assert set(shown) >= KEYS
-    place = office.path / ".agent-workspaces" / shown["task_id"] / "runs" / shown["run_id"]
+    place = office.task_record(shown["task_id"]) / "runs" / shown["run_id"]
     kept = json.loads((place / "report.json").read_text())
     assert kept == {key: shown[key] for key in kept}
     assert set(kept) == KEYS
@@ -83,7 +84,7 @@ def test_a_function_has_a_report_when_somebody_asks(tmp_path: Path) -> None:
             return {"status": "completed", "summary": "Added."}
 
         assert opened.delegate("Add it up", agent="adder").wait().status == "completed"
-    project = ProjectDir(folder, tmp_path / "config", trust=False)
+    project = ProjectDir(folder, tmp_path / "config", trust=False, state_home=Path(os.environ["XDG_STATE_HOME"]))
     shown = project.run("show", "1", "--report", "--json", check=True).json
     assert (shown["agent"], shown["state"]["to"]) == ("adder", "completed")
     assert project.run("show", "1", "--report").out.startswith("# Report: run sess_")

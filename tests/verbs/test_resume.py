@@ -41,13 +41,13 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def folder(scene: Scene, task: str) -> Path:
-    return Path(scene.store.folder(task))
+    return Path(scene.store.record(task))
 
 
 def context_of(scene: Scene, task: str) -> Context:
     """CONTEXT.md, which our own check finds nothing wrong with."""
     path = folder(scene, task) / "CONTEXT.md"
-    ran = scene.project.run("check", str(path.relative_to(scene.path)))
+    ran = scene.project.run("check", str(path))
     assert ran.code == 0, ran.out + ran.err
     found, problems = parse_context(path.read_text())
     assert problems == []
@@ -167,9 +167,12 @@ def test_a_resumed_task_knows_what_was_left(scene: Scene) -> None:
     assert "Use the date." not in last
     assert "words of run 1" not in last
     assert again.startswith(begin.replace("[ ] Read it", "[x] Read it").rstrip("\n"))
-    assert {"CONTEXT.md", "done", "judged.json", "handoff.md"} <= set(os.listdir(first))
+    assert {"CONTEXT.md", "judged.json", "handoff.md"} <= set(os.listdir(first))
+    workspace = Path(scene.store.workspace(task))
+    assert {"CONTEXT.md", "done"} <= set(os.listdir(workspace / "runs" / first.name))
     assert not (folder(scene, task) / "CONTEXT.md").exists()
-    assert not (folder(scene, task) / "ipc/.done").exists()
+    assert not (workspace / "CONTEXT.md").exists()
+    assert not (workspace / "ipc/.done").exists()
     assert scene.state(task).agent == "other"
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +18,6 @@ from support import player
 from support.scene import until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from overhand.testing.project import ProjectDir
 
 
@@ -148,7 +147,7 @@ def test_a_long_message_from_a_file(overhand_project: ProjectDir, bench: Path, t
     project.run("send", "1", "--file", str(tmp_path / "review.md"), check=True)
     project.run("wait", "1", check=True)
     assert text.strip() in player.trail(bench)[1]["prompt"]
-    lines = (project.path / show(project)["folder"] / "log.jsonl").read_bytes().splitlines()
+    lines = Path(show(project)["record"], "log.jsonl").read_bytes().splitlines()
     assert max(map(len, lines)) < 4096
 
 
@@ -180,7 +179,7 @@ def test_exactly_once_however_the_supervisor_dies(overhand_project: ProjectDir, 
     project.run("wait", "1", check=True)
     told = [row["prompt"].count("xyzzy") for row in player.trail(bench)]
     assert told == [0, 1]
-    events = read_log(store.folder(show(project)["task_id"]))
+    events = read_log(store.record(show(project)["task_id"]))
     assert [event["messages"] for event in events if event.get("messages")] == [[1]]
 
 

@@ -257,7 +257,7 @@ def test_a_person_marks_steps(desk: ProjectDir) -> None:
     for number in "123":
         desk.run("step", "1", number, "open", check=True)
     assert (task(desk) / "HANDOFF.md").read_bytes() == raw
-    events = [event for event in read_log(str(task(desk))) if event["e"] == "step"]
+    events = [event for event in read_log(str(desk.task_record(task(desk).name))) if event["e"] == "step"]
     assert [(event["n"], event["marker"]) for event in events] == [
         (2, "x"), (1, "~"), (3, "?"), (3, "!"), (2, "!"), (1, " "), (2, " "), (3, " "),
     ]  # fmt: skip
@@ -367,7 +367,7 @@ def test_a_run_marks_its_own_steps(desk: ProjectDir, tmp_path: Path) -> None:
     shown = json.loads((desk.path / "steps.json").read_text())
     assert [(one["marker"], one.get("error")) for one in shown["steps"]] == [("x", None), ("x", None), ("!", "no disk")]
     assert (shown["handle"], shown["progress"]) == (2, {"done": 2, "total": 3})
-    folder = desk.path / ".agent-workspaces" / shown["task_id"]
+    folder = desk.task_record(shown["task_id"])
     events = [event for event in read_log(str(folder)) if event["e"] == "step"]
     assert [(event["n"], event["marker"]) for event in events] == [(1, "x"), (2, "~"), (3, "!"), (2, "x")]
     assert {event["run"] for event in events} == {event["by"]["run"] for event in events}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.errors import Refused
+from overhand.record import Store
 from overhand.system import edit_file
 from overhand.testing.project import ProjectDir
 from overhand.verbs import Session
@@ -106,7 +107,7 @@ def test_swap(desk: ProjectDir) -> None:
 
 def test_the_loser_is_told_who_has_it(desk: ProjectDir) -> None:
     desk.run("list", check=True)
-    (desk.path / ".agent-workspaces/.supervisor").mkdir(parents=True, exist_ok=True)
+    Store(str(desk.path)).ensure()
     desk.run("tag", "swap", "a.md", "#needs-fix", "#claimed-fix", check=True, env={"USER": "ada", "LOGNAME": "ada"})
     lost = desk.run("tag", "swap", "a.md", "#needs-fix", "#claimed-fix", "--json")
     assert lost.code == 3

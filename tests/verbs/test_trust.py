@@ -93,8 +93,11 @@ def test_no_verb_runs_anything(clone: ProjectDir, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("events", [({"e": "accepted"},), ENDED, (*ENDED, JUDGED)], ids=["queued", "ended", "judged"])
-def test_tasks_that_came_with_the_files_run_nothing(clone: ProjectDir, events: tuple[dict[str, Any], ...]) -> None:
-    plant(clone, *events)
+def test_tasks_that_came_with_the_files_are_only_documents(
+    clone: ProjectDir, events: tuple[dict[str, Any], ...]
+) -> None:
+    """Whatever they say of themselves: nothing of it is run, judged, followed or written, and the list names them."""
+    task = plant(clone, *events)
     agents = clone.config_home / "overhand/agents"  # an agent of the user's own needs no trust in the project
     agents.mkdir(parents=True)
     for path in (
@@ -105,25 +108,43 @@ def test_tasks_that_came_with_the_files_run_nothing(clone: ProjectDir, events: t
     ):
         (clone.path / path).unlink()
     (agents / "helper.md").write_text(AGENT.format(name="helper"))
-    for words in (["list"], ["status"], ["show", "1"], ["run", "1"], ["check", "1"], ["wait", "1"]):
-        ran = clone.run(*words)
+    brought = contents(clone.path)
+    assert clone.run("show", "1").code == 4, "its number came along, too"
+    refused = ["check"], ["resume"], ["answer", "x"], ["send", "x"], ["step", "1", "done"], ["checkpoint"]
+    for verb, *words in (["list"], ["status"], ["show"], ["log"], ["wait"], ["stop"], ["clean", "--yes"], *refused):
+        named = [] if verb in ("list", "status", "clean") else [task]
+        ran = clone.run(verb, *named, *words)
         assert "Traceback" not in ran.err
-        assert not (clone.path / "PWNED").exists(), words
-    shown = clone.run("show", "1", "--json").json
-    assert shown["status"] in ("rejected", "failed")
-    assert clone.run("check", "1").code == 3
+        assert [verb] not in refused or ran.code in (1, 2, 3), (verb, ran.err)
+        assert not (clone.path / "PWNED").exists(), verb
+    assert contents(clone.path) == brought, "nothing was written"
+    assert clone.run("list", "--json").json["tasks"] == []
+    assert "1 workspace made by hand or elsewhere: overhand list --prepared" in clone.run("status").out
+    (row,) = clone.run("list", "--prepared", "--json").json["tasks"]
+    assert (row["task_id"], row["handle"], row["status"], row["runs"]) == (task, None, None, 0)
+    shown = clone.run("show", task, "--json").json
+    assert (shown["status"], shown["record"], shown["checks"], shown["wanted_checks"]) == (None, None, [], [])
 
 
-def test_trusting_the_files_does_not_vouch_for_a_task_they_brought(clone: ProjectDir) -> None:
-    plant(clone, {"e": "accepted"})
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_a_person_starts_takes_only_the_handoff_over(clone: ProjectDir) -> None:
+    """Its log, its checks and its level stay where they were: the record begins with what the person said."""
+    task = plant(clone, {"e": "accepted"})
+    refused = clone.run("run", task, "--json")
+    assert (refused.code, refused.json["error"]["code"]) == (3, "NOT_TRUSTED")
+    for name in ("config.toml", "local.toml"):
+        (clone.path / ".overhand" / name).unlink()
+    clone.agent("helper", "output")
     clone.run("trust", "--yes", check=True)
-    ran = clone.run("wait", "1", "--json")
-    assert (ran.code, ran.json["status"]) == (1, "rejected")
-    assert "was not made here by you" in ran.json["summary"]
+    ran = clone.run("run", task, "--wait", "--json")
+    assert (ran.code, ran.json["status"], ran.json["handle"]) == (0, "completed", 1)
     assert not (clone.path / "PWNED").exists()
-    again = clone.run("run", "1", "--json")
-    assert (again.code, again.json["error"]["code"]) == (3, "NOT_TRUSTED")
-    assert "overhand delegate --handoff" in again.json["error"]["hint"]
+    shown = clone.run("show", task, "--json").json
+    assert (shown["level"], shown["wanted_checks"], len(shown["runs"])) == ("work", [], 1)
+    assert clone.run("list", "--prepared", "--json").json["tasks"] == []
 
 
 def test_a_function_of_ones_own_does_not_run_the_projects_checks(clone: ProjectDir) -> None:
@@ -187,7 +208,8 @@ def test_init_trusts_only_what_it_wrote(tmp_path: Path, overhand_project: Projec
     (fresh / ".overhand/agents/helper.md").write_text(AGENT.format(name="helper"))
     overhand_project.trust = False
     made = overhand_project.run("--project", str(fresh), "init", "--json").json
-    assert made["wrote"] == [".overhand/config.toml", ".overhand/.gitignore", ".agent-workspaces/.gitignore"]
+    ours = [".agent-workspaces/.gitignore", ".agent-workspaces/.project"]
+    assert made["wrote"] == [".overhand/config.toml", ".overhand/.gitignore", *ours]
     assert '# tests = "make test"' in (fresh / ".overhand/config.toml").read_text(), "proposed, not switched on"
     files = {str(path.relative_to(fresh)) for path in fresh.rglob("*") if path.is_file()}
     assert files == {*made["wrote"], "Makefile", ".overhand/agents/helper.md"}
@@ -222,7 +244,7 @@ def test_show_on_a_terminal_marks_a_result_as_seen(overhand_project: ProjectDir)
     overhand_project.run("delegate", "Do it", "--wait", check=True)
     shown = overhand_project.run("show", "1", "--json").json
     assert shown["headline"] == "ready"
-    judged = overhand_project.path / shown["folder"] / LOG_FILE
+    judged = Path(shown["record"], LOG_FILE)
     until(lambda: not is_held(str(judged)), "the verdict on the disk: `show` does not wait for a busy task")
     code, screen = at_a_terminal(overhand_project, "show", "1")
     assert (code, "UNVERIFIED" in screen) == (0, True)

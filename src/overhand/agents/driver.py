@@ -83,6 +83,9 @@ class Agent:
         return self.real or self.options.get("repair") == "rerun"
 
 
+UNANSWERED = "unanswered"  # on the desk of a function's run: it ended because its question was not answered
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     argv: tuple[str, ...]
@@ -100,7 +103,9 @@ class Job:
     handoff: str
     output: str
     project: str
-    place: str = ""  # the run's own folder
+    place: str = ""  # the run's folder in the record, which the agent may only read
+    record: str = ""  # the task's folder in the record
+    desk: str = ""  # the run's folder in the workspace, where it leaves its return
     run: str = ""
     level: str = "work"
     model: str = ""
@@ -239,6 +244,7 @@ class Driver:
 
     # our side
     client: McpClient | None = None
+    parks_itself: bool = False  # its process ends, and leaves UNANSWERED on its desk, when a question is not answered
     reads_ipc: bool = False  # it reads its ipc folder while it runs
     open_job: Callable[[str], str | None] | None = None  # the handle of a task's job elsewhere that is not over
 

@@ -261,12 +261,12 @@ def decide(
     from overhand.questions import WaitingMark, wait_for_answer
     from overhand.system import load_line, read_file
 
-    place = store.run_folder(task_id, run_id)
-    spec = load_line((read_file(f"{place}/spec.json") or b"{}").decode())
-    policy = Policy(spec.get("level", "read"), store.root, place, spec.get("allow", ()), spec.get("deny", ()))
+    desk = store.desk(task_id, run_id)
+    spec = load_line((read_file(f"{store.run_folder(task_id, run_id)}/spec.json") or b"{}").decode())
+    policy = Policy(spec.get("level", "read"), store.root, desk, spec.get("allow", ()), spec.get("deny", ()))
     found = begin(store, task_id, run_id, asked, policy, "mcp")
     if not isinstance(found, str):
-        with WaitingMark(place, found.seq):
+        with WaitingMark(desk, found.seq):
             answer = wait_for_answer(store, task_id, found, seconds, cancelled=gone)
         if answer is None:
             return "deny", f"Nobody has answered question {found.seq} yet; end your turn."

@@ -17,8 +17,18 @@ if TYPE_CHECKING:
 
 # what our MCP server needs of a run's environment, for agents that don't pass on all of it
 SERVER_VARIABLES = (
-    *("OVERHAND_PROJECT", "OVERHAND_TASK", "OVERHAND_RUN", "OVERHAND_DEPTH", "OVERHAND_MCP_BLOCK"),
-    *("HOME", "PATH", "PYTHONPATH", "TMPDIR", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
+    *("OVERHAND_PROJECT", "OVERHAND_TASK", "OVERHAND_RUN", "OVERHAND_DEPTH", "OVERHAND_MCP_BLOCK", "OVERHAND_STATE"),
+    *(
+        "HOME",
+        "PATH",
+        "PYTHONPATH",
+        "TMPDIR",
+        "USER",
+        "LOGNAME",
+        "XDG_CONFIG_HOME",
+        "XDG_STATE_HOME",
+        "XDG_RUNTIME_DIR",
+    ),
 )
 
 HOOK_SECONDS = 20  # for our stop hook; after that the agent stops anyway

@@ -6,6 +6,8 @@ supervisor's folder, so that a new supervisor knows of it; the run that met the 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import time
 from dataclasses import dataclass
@@ -131,6 +133,12 @@ def pause(store: Store, driver: str, until: float, why: str) -> QuotaPause:
         return known
     write_file(f"{store.own}/{_FILE}{driver}", f"{until:.3f} {' '.join(why.split())[:300]}\n")
     return QuotaPause(until, why)
+
+
+def end_pause(store: Store, driver: str) -> None:
+    """Let the program be used again before its time."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{store.own}/{_FILE}{driver}")
 
 
 def describe_pause(driver: str, found: QuotaPause) -> str:

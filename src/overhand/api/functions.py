@@ -31,12 +31,12 @@ from overhand.questions import (
     record_blocked,
     take_in_files,
 )
-from overhand.record import ABSENT, Accepted, LateReturn, RunEnded, RunStarted, new_run_id
+from overhand.record import ABSENT, INPUTS_FILE, Accepted, LateReturn, RunEnded, RunStarted, new_run_id
 from overhand.runs import (
-    INPUTS_FILE,
     Prepared,
     archive_last_run,
     checks_before,
+    collect_return,
     final_usage,
     finish_run,
     gather_evidence,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from overhand.api.pool import Pool
     from overhand.drafts import Brief, Draft
     from overhand.policy import Actor, Caller, Config
-    from overhand.record import LockedTask, Question, Run, Task
+    from overhand.record import LockedTask, Question, Run, RunFolders, Task
     from overhand.verbs import Session
     from overhand.words import Cause
 
@@ -184,7 +184,7 @@ class FunctionRun:
 
     task: Task
     run_id: str
-    place: str
+    folders: RunFolders
     life: int
     prepared: Prepared
     spec: dict[str, Any]
@@ -250,7 +250,8 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
         quick = not task.checks and prepared.tree is None and not handoff.plan
         quick = quick and not promises_files(handoff)
-        return FunctionRun(locked.task, run_id, place, life, prepared, spec, quick)
+        folders = actor.store.run_folders(task_id, run_id)
+        return FunctionRun(locked.task, run_id, folders, life, prepared, spec, quick)
 
 
 def _call(run: FunctionRun, batch: Batch, run_deadline: RunDeadline) -> Call:
@@ -260,7 +261,7 @@ def _call(run: FunctionRun, batch: Batch, run_deadline: RunDeadline) -> Call:
         handoff=run.prepared.handoff,
         task_id=run.task.id,
         run_id=run.run_id,
-        place=run.place,
+        place=run.folders.desk,
         root=batch.session.root,
         inputs=json.loads(given) if given else read_inputs(inputs_file_of(batch.actor.store, run.task)),
         _prompt=partial(run_prompt, batch.actor.store, run.task, run.run_id, run.prepared),
@@ -313,13 +314,13 @@ def _end(batch: Batch, run: FunctionRun, value: Mapping[str, Any] | None, cause:
         if current is None or current.has_ended:
             late = encode_return(value) if value is not None and plain else raw
             if late is not None:
-                write_file(f"{run.place}/late-result.json", late)
+                write_file(f"{run.folders.place}/late-result.json", late)
             kept = "late-result.json" if late else None
             locked.append(LateReturn(run=run.run_id, kept=kept, code="STALE_RUN"))
             quick = False  # the process that ended it may still be judging, and a result is waited for
         else:
             if raw is not None:
-                write_file(f"{run.place}/result.json", raw)
+                write_file(f"{run.folders.place}/result.json", raw)
             code = {"exit": 0, "error": 1}.get(cause)
             ended = RunEnded(run=run.run_id, cause=cause, exit=code)
             if quick:
@@ -338,10 +339,11 @@ def _judge_at_once(
     batch: Batch, run: FunctionRun, locked: LockedTask, current: Run, ended: RunEnded, given: object
 ) -> None:
     """The same evidence and the same verdict, and both events in one write."""
-    if (usage := final_usage(run.place, current)) is not None:
+    noticed = collect_return(batch.actor.store, locked.task, run.run_id)
+    if (usage := final_usage(run.folders.place, current)) is not None:
         locked.append(usage_event(run.run_id, usage))
     over = current.replace(state="ended", cause=ended.cause, exit=ended.exit)
-    case = gather_evidence(batch.actor, locked.task, over, run.spec, run.prepared.handoff, given)
+    case = gather_evidence(batch.actor, locked.task, over, run.spec, run.prepared.handoff, noticed, given)
     if locked.task.stop:
         case = case.cancelled()
     result, judged = write_result(case, judge_run(case.found))

@@ -60,7 +60,7 @@ class FunctionNodes(NodeStarter):
     def start_run(self, task: Task) -> None:
         """Start a run of a plan that no process executes."""
         task_id, actor = task.id, self.batch.actor
-        lock = Lock(f"{self.store.folder(task_id)}/{PLAN_LOCK}", f"Plan {task_id}", patience=0.0)
+        lock = Lock(f"{self.store.record(task_id)}/{PLAN_LOCK}", f"Plan {task_id}", patience=0.0)
         with lock:
             with self.store.lock(task_id, actor.by) as locked:
                 if locked.task.current_run is None and not locked.task.queued:

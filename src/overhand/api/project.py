@@ -25,7 +25,6 @@ from overhand.policy import (
     Config,
     find_caller,
     load_config,
-    require_seal,
     require_trusted,
     settings_files,
     settings_marks,
@@ -127,7 +126,7 @@ class Task:
     @property
     def folder(self) -> Path:
         """Where everything about it can be read."""
-        return Path(self.project.session.store.folder(self.id))
+        return Path(self.project.session.store.workspace(self.id))
 
     def show(self) -> Result:
         """The task as it is now."""
@@ -334,7 +333,6 @@ class Project:
         return task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
 
     def _run_function(self, task: RecordedTask, function: FunctionAgent, went_on: dict[str, Any] | None) -> Task:
-        require_seal(task)
         batch = Batch(self.session, self._settings(), find_caller(self.session.store), shared=False)
         batch.take(task, went_on)
         running = self._submit(batch, {task.id: function})

@@ -94,6 +94,8 @@ def _run(words: list[str], progress: _Progress, *, as_json: bool) -> int:
         session.draw = Picture().draw
     answer = verb.function()(session, **parsed.values)
     progress.clear()
+    if session.store.note:
+        session.tell(session.store.note)
     return _print(verb, answer, as_json=as_json)
 
 

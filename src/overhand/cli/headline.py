@@ -49,7 +49,7 @@ def screen(payload: Payload, width: int | None = None) -> Iterator[str]:
     width = width or columns()
     if "projects" in payload:
         yield from _projects(payload["projects"], width)
-    elif not payload["tasks"] and not payload["items"]:
+    elif not (payload["tasks"] or payload["items"] or payload["prepared"]):
         yield "No task yet in this project."
         yield '  overhand delegate "what to do" --agent NAME      hand something over'
         yield "  overhand agents                                  who is there to do it"
@@ -78,6 +78,9 @@ def _groups(payload: Payload, width: int, where: str) -> Iterator[str]:
                 yield from _live(row, width, where, TONES[name])
         else:
             yield from _resting(rows, width, where, TONES[name])
+    if count := payload["prepared"]:
+        some = "1 workspace" if count == 1 else f"{count} workspaces"
+        yield colour(cut(f"{some} made by hand or elsewhere: overhand{where} list --prepared", width), "dim")
 
 
 def _first(row: Row, width: int, command: str, middle: str = "", taken: int = 0, right: int = 0) -> Iterator[str]:

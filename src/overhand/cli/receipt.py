@@ -19,7 +19,7 @@ def brief(payload: Payload) -> Iterator[str]:
     for number, row in enumerate(payload.get("tasks", [payload])):
         if number:
             yield ""
-        yield f"{row['handle']}  {printable(row['title'])}"
+        yield f"{row['handle'] or '-'}  {printable(row['title'])}"
         yield f"   {_verdict(row)}"
         if row["summary"]:
             yield f"   {_said(row)}{printable(row['summary'])}"
@@ -34,7 +34,7 @@ def brief(payload: Payload) -> Iterator[str]:
                 yield f"     overhand answer {row['handle']} {one['seq']} TEXT"
         if row.get("output"):
             yield f"   {row['output']}"
-        yield f"   receipt: overhand show {row['handle']}"
+        yield f"   receipt: overhand show {row['handle'] or row['task_id']}"
 
 
 def _verdict(payload: Payload) -> str:

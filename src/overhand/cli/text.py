@@ -96,6 +96,8 @@ def _list(payload: Payload) -> Iterator[str]:
         return
     if payload.get("resumable") and not payload["tasks"]:
         yield "Nothing ended short: there is nothing to resume."
+    elif payload.get("prepared") and not payload["tasks"]:
+        yield "Every workspace here has a record."
     elif not payload["tasks"]:
         yield 'No task yet. Make one: overhand delegate "what to do"'
     elif payload.get("cost"):
@@ -108,6 +110,8 @@ def _list(payload: Payload) -> Iterator[str]:
         state = colour(f"{state_word(row):<22}", TONES[row["headline"]])
         whose = " · ".join(part for part in (row["agent"], of_plan(row)) if part)
         yield f"{handle:>5}  {state} {one_line(row['title'], width() - 34)}  {colour(whose, 'dim')}"
+        if payload.get("prepared"):
+            yield f"       overhand run {row['task_id']}"
 
 
 def _live(payload: Payload) -> Iterator[str]:
@@ -130,7 +134,7 @@ def _flat(value: object) -> str:
 
 
 _HIDDEN = {
-    "e", "t", "mono", "boot", "by", "v", "schema", "task", "handoff", "seal", "result", "machine", "pidns", "control",
+    "e", "t", "mono", "boot", "by", "v", "schema", "task", "handoff", "result", "machine", "pidns", "control",
 }  # fmt: skip
 
 
@@ -226,6 +230,12 @@ def _step(payload: Payload) -> Iterator[str]:
 
 def _clean(payload: Payload) -> Iterator[str]:
     verb = "would be removed" if payload["dry_run"] else "removed"
+    if "projects" in payload:
+        for row in payload["projects"]:
+            yield f"{verb}  {printable(row['project'])}"
+        if not payload["projects"]:
+            yield "Every project that has a record is still there."
+        return
     for row in payload["tasks"]:
         if payload["dry_run"] or row["task_id"] in payload["removed"]:
             yield f"{verb}  {row['handle']}  {one_line(row['title'], 60)} ({row['status']})"
@@ -238,6 +248,10 @@ def _agents(payload: Payload) -> Iterator[str]:
         yield f"{printable(payload['test'])}: {payload['outcome']} · {payload['seconds']}s"
         yield f"   {printable(payload['message'])}"
         yield f"   next: {printable(payload['next'])}"
+        return
+    if "unpaused" in payload:
+        name, was = payload["unpaused"], payload["was_paused"]
+        yield f"{name} is no longer paused; tasks that wait for it start now." if was else f"{name} is not paused."
         return
     for row in payload["agents"]:
         trusted = "" if row["trusted"] or row["problem"] else colour("  not trusted yet: overhand trust", "yellow")
@@ -287,6 +301,15 @@ def _init(payload: Payload) -> Iterator[str]:
     yield "  next: " + " · ".join(payload["next"])
 
 
+def _projects(payload: Payload) -> Iterator[str]:
+    if not payload["projects"]:
+        yield "No project has a record yet. The first task in a folder makes it one."
+    for row in payload["projects"]:
+        gone = colour("  gone: overhand clean --gone", "yellow") if row["gone"] else ""
+        yield f"{printable(row['project'])}{gone}"
+        yield colour(f"  {printable(row['record'])}  {row['bytes'] / 1e6:.1f} MB", "dim")
+
+
 # verbs whose text is a function of their own name in another module of this package
 _IN_ANSWERS = (
     "log", "ask", "answer", "checkpoint", "connect", "finish", "monitor", "alert", "doctor", "tag", "item", "daemon",
@@ -294,6 +317,7 @@ _IN_ANSWERS = (
 _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
     "version": _version, "delegate": _delegate, "run": _run, "resume": _run, "send": _send, "list": _list,
     "stop": _stop, "check": _check, "step": _step, "clean": _clean, "agents": _agents, "trust": _trust, "init": _init,
+    "projects": _projects,
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from overhand.documents import render_handoff
 from overhand.drafts import alerts
 from overhand.drafts.brief import check, choose_contract, compose
 from overhand.errors import BadInput, CycleDetected, LimitExceeded, Refused, StaleRun, TaskNotFound, TooDeep
-from overhand.policy import own_cap, seal_task
+from overhand.policy import own_cap
 from overhand.record import WORKSPACES, NewTask, Record
 from overhand.system import is_there
 from overhand.words import LEVELS, MAX_DEPTH, is_task_id, option_duration, say_duration
@@ -88,7 +88,7 @@ def build_draft(
         "item": brief.item,
     }
     notes = (note,) if note else ()
-    return Draft(task=_sealed(agent.name, text, created, files), handoff=handoff, notes=notes, problems=problems)
+    return Draft(task=_new_task(agent.name, text, created, files), handoff=handoff, notes=notes, problems=problems)
 
 
 def _outside(brief: Brief, caller: Caller, store: Store) -> Draft:
@@ -101,13 +101,12 @@ def _outside(brief: Brief, caller: Caller, store: Store) -> Draft:
         "depth": caller.depth + 1,
         "path": [*caller.path],
     }
-    return Draft(task=_sealed(brief.agent or "outside", render_handoff(handoff), created, {}), handoff=handoff)
+    return Draft(task=_new_task(brief.agent or "outside", render_handoff(handoff), created, {}), handoff=handoff)
 
 
-def _sealed(agent: str, text: str, created: dict[str, Any], files: Mapping[str, bytes]) -> NewTask:
-    """The task with a seal over its fields; empty ones are not recorded."""
+def _new_task(agent: str, text: str, created: dict[str, Any], files: Mapping[str, bytes]) -> NewTask:
+    """The task as it will be recorded; empty fields are not."""
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
-    created["seal"] = seal_task(created)
     return NewTask(agent=agent, handoff=text, created=created, files=files)
 
 

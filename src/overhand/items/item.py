@@ -226,7 +226,7 @@ class PastItems:
         """Ids by the files that their logs name, newest last; read fast, since there may be thousands of logs."""
         found: dict[str, list[str]] = {}
         for task_id in self.store.ids():
-            own = f"{self.store.workspaces}/{task_id}/{LOG_FILE}"
+            own = f"{self.store.record(task_id)}/{LOG_FILE}"
             raw = read_file(own, _PART - 1) or b""  # mostly all of it
             if b'"item":{' in raw[: raw.find(b"\n")]:
                 for path in _paths(raw if len(raw) < _PART else read_file(own) or b""):

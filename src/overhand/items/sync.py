@@ -389,7 +389,7 @@ def _is_result(found: dict[str, Any]) -> bool:
 
 def _result(store: Store, task: Task, path: str) -> tuple[list[FileNote], str]:
     """The deliverables, and the way from the item's file to the result."""
-    folder = store.folder(task.id)
+    folder = store.record(task.id)
     if task.judged_run is None:
         return [], ""
     try:
@@ -400,8 +400,9 @@ def _result(store: Store, task: Task, path: str) -> tuple[list[FileNote], str]:
     files = [FileNote(one["path"], str(one.get("state", ""))) for one in promised]
     known = {one.path for one in files}
     files += [FileNote(name, "changed") for name in found.get("files_modified", ()) if name not in known]
-    target = f"{folder}/OUTPUT.md"
-    link = os.path.relpath(target, os.path.dirname(f"{store.root}/{path}")) if os.path.exists(target) else ""
+    target = f"{store.workspace(task.id)}/OUTPUT.md"
+    has_output = os.path.exists(f"{folder}/OUTPUT.md")
+    link = os.path.relpath(target, os.path.dirname(f"{store.root}/{path}")) if has_output else ""
     return files, link
 
 

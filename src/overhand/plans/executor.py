@@ -93,7 +93,7 @@ class PlanExecutor:
         lock: Lock | None = None,
     ) -> PlanExecutor:
         """Take a plan over as it stands; raises Busy while another process executes it."""
-        folder = actor.store.folder(task_id)
+        folder = actor.store.record(task_id)
         own = tasks.ensure_started(actor, task_id, run_id)
         plan = tasks.accepted_plan(actor.store, own)
         defaults = tasks.defaults_for(actor, plan, own, run_id, starter)  # what may fail comes before the lock

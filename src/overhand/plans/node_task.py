@@ -32,7 +32,8 @@ from overhand.errors import BadInput, OverhandError, TaskNotFound
 from overhand.plans import strategy
 from overhand.plans.contract import ENFORCED, Index, by_source, contract_of
 from overhand.policy import AGENT_MARKS, Caller, parse_budget, require_trusted
-from overhand.runs import INPUTS_FILE, path_inside, whole_message
+from overhand.record import INPUTS_FILE
+from overhand.runs import path_inside, whole_message
 from overhand.system import read_file
 from overhand.words import duration
 

@@ -20,7 +20,7 @@ from overhand.plans.merge import merge as merge_results
 from overhand.plans.progress import FAILED, SKIPPED, STOPPED, VERIFIED
 from overhand.policy import usage_figures, usage_of_task, usage_with_nodes
 from overhand.record import PLAN_KIND, Judged, RunEnded, read_log, read_state
-from overhand.runs import clean_environment, settle_budget, tail_of_file, tree_spending
+from overhand.runs import settle_budget, show_document, tail_of_file, tree_spending
 from overhand.system import (
     Probe,
     dump_line,
@@ -28,6 +28,7 @@ from overhand.system import (
     exit_code,
     lives,
     now_stamp,
+    outside_runs,
     probe_process,
     put_file,
     read_file,
@@ -137,13 +138,13 @@ def _duration(run: Run) -> float:
 
 def digest_of(store: Store, task_id: str) -> str:
     """The hash of the result that the log vouches for; nothing where no run was judged."""
-    events = reversed(read_log(store.folder(task_id)))
+    events = reversed(read_log(store.record(task_id)))
     return str(next((e for e in events if e.get("e") in ("judged", "rechecked")), {}).get("result") or "")
 
 
 def result_value(store: Store, task_id: str, digest: str) -> Value:
     """What a task returned; a result that is not the one judged is none."""
-    raw = read_file(f"{store.folder(task_id)}/result.json", _MOST)
+    raw = read_file(f"{store.record(task_id)}/result.json", _MOST)
     if raw is None or hashlib.sha256(raw).hexdigest() != (digest or digest_of(store, task_id)):
         raise OverhandError(
             f"result.json of task {task_id} is not the result that was judged.",
@@ -259,7 +260,7 @@ def _running(argv: list[str], given: Mapping[str, Any], place: str, *, root: str
     write_file(f"{place}.json", json.dumps(given, ensure_ascii=False))
     try:
         os.makedirs(place)
-        environment = {**clean_environment(env), "OVERHAND_MERGE": place, "OVERHAND_PROJECT": root, "PWD": root}
+        environment = {**outside_runs(env), "OVERHAND_MERGE": place, "OVERHAND_PROJECT": root, "PWD": root}
         return start_detached(place, argv, cwd=root, env=environment, stdin=f"{place}.json")
     except OSError as error:
         raise storage_failed(error, "Cannot start the plan's own merge") from error
@@ -292,12 +293,13 @@ def _stderr(place: str) -> str:
 def finish(actor: Actor, task_id: str, run_id: str, command: Command, execution: Execution) -> None:
     """The plan's own OUTPUT.md, result.json and verdict, in the order of every result: documents, then the event."""
     store = actor.store
-    folder, place = store.folder(task_id), store.run_folder(task_id, run_id)
+    folder, place = store.record(task_id), store.run_folder(task_id, run_id)
     merged = read_state(f"{place}/{MERGED}", _MOST) or {}
     result = _result(store, store.task(task_id), run_id, command, execution, merged)
     output = _output(execution.plan, result).encode("utf-8", "replace")
     put_file(f"{place}/OUTPUT.md", output)
     put_file(f"{folder}/OUTPUT.md", output)
+    show_document(store.workspace(task_id), "OUTPUT.md", output)
     encoded = (dump_line(result) + "\n").encode("utf-8", "replace")
     put_file(f"{folder}/result.json", encoded)
     ended = RunEnded(run=run_id, cause=result["cause"], exit=None)
@@ -347,7 +349,7 @@ def _result(
         "checks": [],
         "usage": usage_with_nodes(usage_of_task(task), [one.get("usage", {}) for one in ends.values()]),
         "source": "plan",
-        "output": store.relative(f"{store.folder(task.id)}/OUTPUT.md"),
+        "output": store.relative(f"{store.workspace(task.id)}/OUTPUT.md"),
         "run_folder": store.relative(store.run_folder(task.id, run_id)),
         "look_at": {"changed": None, "alone": True, "sensitive": [], "leftovers": []},
         "repairs": 0,

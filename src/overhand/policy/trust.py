@@ -1,27 +1,19 @@
-"""The projects that the user knows and trusts: lists in their own folder.
-
-A project may run nothing until a person has trusted exactly these bytes.
-"""
+"""What the user trusts, in a list in their own folder: a project may run nothing until a person has trusted exactly
+these bytes."""
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import os
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from overhand.errors import NotTrusted, OverhandError, StorageFailed, storage_failed
+from overhand.errors import NotTrusted, StorageFailed, storage_failed
 from overhand.policy import config
 from overhand.system import MAX_PLAN, Lock, read_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
-
-    from overhand.record import Task
-
-_MAX_LIST = 1 << 20  # bytes of the list of projects
 
 
 def existing_files(root: str, names: Iterable[str], personal: Container[str] = ()) -> list[str]:
@@ -115,43 +107,10 @@ def mark_trusted(root: str, marks: Mapping[str, str]) -> None:
         write_file(trust_file(), json.dumps(everything, indent=1, sort_keys=True) + "\n", mode=0o600)
 
 
-def seal_task(facts: Mapping[str, Any]) -> str:
-    """Sign what a new task may run with the user's own key, so that a clone or a pull can't bring a valid task."""
-    wanted = [facts.get(name) or None for name in ("title", "checks", "settings", "level", "contract")]
-    text = _WRITTEN(wanted).encode("utf-8", "replace")
-    return hmac.digest(_key(os.path.join(config.user_folder(), "key")), text, "sha256").hex()[:32]
-
-
-_WRITTEN = json.JSONEncoder(sort_keys=True, default=str).encode
-
-
-def is_sealed(task: Task) -> bool:
-    """Whether this task was made by this user, through Overhand."""
-    facts = {"title": task.title, "settings": task.settings, "level": task.level, "contract": task.contract}
-    return task.seal == seal_task({**facts, "checks": [vars(check) for check in task.checks]})
-
-
-def unsealed_message(task: Task) -> str:
-    """The message about a task without a valid seal."""
-    return f"Task {task.id} was not made here by you: it came with the files."
-
-
-def require_seal(task: Task) -> None:
-    """Refuse to run a task without a valid seal."""
-    if not is_sealed(task):
-        again = f"overhand delegate --handoff .agent-workspaces/{task.id}/HANDOFF.md"
-        raise NotTrusted(f"{unsealed_message(task)} Nothing was run.", f"Read it; if it is what you want: {again}")
-
-
-@cache
-def _key(path: str) -> bytes:
-    """The user's own secret, made when it is first needed; it never changes."""
-    if (raw := read_file(path)) is None:
-        with _own_folder():
-            if (raw := read_file(path)) is None:
-                raw = os.urandom(32).hex().encode()
-                write_file(path, raw, mode=0o600)
-    return raw
+def move_trust(before: str, after: str) -> None:
+    """What was trusted in a project is trusted at the path that it was moved to."""
+    if known := _known(before):
+        mark_trusted(after, known)
 
 
 def require_trusted(root: str, names: Iterable[str]) -> None:
@@ -164,55 +123,3 @@ def require_trusted(root: str, names: Iterable[str]) -> None:
 def trusted_config(root: str) -> config.Config:
     """The settings in force; an untrusted project's own don't count."""
     return config.load_config(root, project=not untrusted_files(root, config.settings_files(root)))
-
-
-# the list of projects
-
-
-def _projects_file() -> str:
-    """One path per line, for a screen that shows all projects."""
-    return os.path.join(config.user_folder(), "projects")
-
-
-def remember_project(root: str) -> None:
-    """Add a project to the list, once; failing to write it is not an error."""
-    if "\n" in root or root in _listed_projects():
-        return
-    try:
-        os.makedirs(config.user_folder(), mode=0o700, exist_ok=True)
-        with _lock_projects() as lock:
-            if root not in _listed_projects():
-                end = os.fstat(lock.fd).st_size
-                torn = end > 0 and os.pread(lock.fd, 1, end - 1) != b"\n"
-                os.write(lock.fd, f"{chr(10) if torn else ''}{root}\n".encode("utf-8", "surrogateescape"))
-    except (OverhandError, OSError):
-        return
-
-
-def known_projects() -> list[str]:
-    """The projects that still exist."""
-    listed = _listed_projects()
-    there = [root for root in listed if os.path.isdir(root)]
-    gone = {root for root in listed if root not in there and os.path.isdir(os.path.dirname(root))}
-    if gone:
-        try:
-            with _lock_projects():
-                kept = "".join(f"{root}\n" for root in _listed_projects() if root not in gone)
-                write_file(_projects_file(), kept.encode("utf-8", "surrogateescape"), mode=0o600)
-        except OverhandError:
-            pass  # the next call tries again
-    return there
-
-
-def _listed_projects() -> list[str]:
-    """Absolute paths, each once."""
-    try:
-        raw = read_file(_projects_file(), _MAX_LIST) or b""
-    except OverhandError:
-        return []
-    lines = raw.decode("utf-8", "surrogateescape").split("\n")
-    return list(dict.fromkeys(line for line in lines if line.startswith("/") and "\0" not in line))
-
-
-def _lock_projects() -> Lock:
-    return Lock(_projects_file(), "The list of projects", 0.5, signed=False)

@@ -48,8 +48,8 @@ def update_blocked(actor: Actor, task_id: str, *, quiet: bool, child_waits: bool
     task, run = taken.task, taken.task.current_run
     files.redeliver(actor.store, task)
     if run is not None and not run.has_ended:
-        place = actor.store.run_folder(task_id, run.id)
-        blocker = why_blocked(place, task, run, quiet=quiet, child_waits=child_waits)
+        desk = actor.store.desk(task_id, run.id)
+        blocker = why_blocked(desk, task, run, quiet=quiet, child_waits=child_waits)
         if (blocker is not None) != (run.waiting is not None):
             record_blocked(actor, task_id, run.id, is_blocked=blocker is not None)
     return taken.unfinished
@@ -69,8 +69,8 @@ def may_park(actor: Actor, task_id: str) -> bool:
     run = task.current_run
     if run is None or run.waiting is None or not task.open_questions:
         return False
-    place = actor.store.run_folder(task_id, run.id)
-    return why_blocked(place, task, run, quiet=True, child_waits=False) is not None
+    desk = actor.store.desk(task_id, run.id)
+    return why_blocked(desk, task, run, quiet=True, child_waits=False) is not None
 
 
 def is_asking(place: str, task: Task) -> bool:

@@ -139,7 +139,7 @@ def _take_question(locked: LockedTask, ipc: str, stem: str, known: Question | No
         locked.append(record.asked(seq, run_id, found.asking).replace(stem=stem, sha=found.sha))
         if before is not None and not before.is_open:  # an earlier run asked the same and was answered
             text = record.full_answer(locked.store, locked.task_id, before)
-            locked.append(record.answered(locked.folder, seq, text, "again"))
+            locked.append(record.answered(locked.record, seq, text, "again"))
     if found.problem:
         _tell(locked, ipc, name, found.problem)
 

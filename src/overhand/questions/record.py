@@ -40,7 +40,7 @@ _ROOM = 3000  # characters of an event that a question or an answer may fill
 
 def folder(store: Store, task_id: str) -> str:
     """Where a task's questions and answers are."""
-    return f"{store.folder(task_id)}/ipc"
+    return f"{store.workspace(task_id)}/ipc"
 
 
 class Asking(Record, frozen=True):
@@ -110,12 +110,12 @@ def _is_unread(store: Store, task_id: str, run_id: str | None, question: Questio
     """Whether the process that asked ended before it had the answer: its mark is still in the run's folder."""
     if run_id is None or question.via != "ask":
         return False
-    return bool(unread_marks(store.run_folder(task_id, run_id), question.seq))
+    return bool(unread_marks(store.desk(task_id, run_id), question.seq))
 
 
-def unread_marks(run_folder: str, seq: int) -> list[str]:
+def unread_marks(desk: str, seq: int) -> list[str]:
     """What processes left that asked this question and ended, killed or out of time, without its answer."""
-    folder = f"{run_folder}/waiting"
+    folder = f"{desk}/waiting"
     paths = [f"{folder}/{name}" for name in names_in(folder) if name.startswith((f"ask-{seq}-", f"again-{seq}"))]
     return [path for path in paths if path.endswith(f"/again-{seq}") or not is_held(path)]
 
@@ -217,7 +217,7 @@ def record_answer(locked: LockedTask, question: Question, text: str, via: str, *
     if resume:
         left = has_leftovers(locked.store, locked.task)
         next_run = next_run_after_answer(locked.task, question, leftovers=left)
-    event = answered(locked.folder, question.seq, text, via)
+    event = answered(locked.record, question.seq, text, via)
     locked.append(event, *([next_run] if next_run else []), sync=next_run is not None)
     return next_run is not None
 
@@ -310,7 +310,7 @@ def hand_over_events(locked: LockedTask, run_id: str, handed: Asking, text: str)
     """The events that give a run something as `ipc/NNN.answer`: asked and answered at once."""
     seq = next_number(locked.task, folder(locked.store, locked.task_id))
     asked = Asked(seq=seq, question=plain_text(handed.text, _SHORT), via=handed.via, run=run_id, cause=handed.cause)
-    return [asked, answered(locked.folder, seq, text, handed.via)]
+    return [asked, answered(locked.record, seq, text, handed.via)]
 
 
 def deliver_answer(store: Store, task_id: str, question: Question, text: str) -> None:
@@ -333,7 +333,7 @@ def full_answer(store: Store, task_id: str, question: Question) -> str:
 
 def kept_text(store: Store, task_id: str, name: str | None, short: str) -> str:
     """The whole of a long text from the file in which `keep` put it, or what the log has of it."""
-    raw = read_file(f"{store.folder(task_id)}/files/{name}") if name else None
+    raw = read_file(f"{store.record(task_id)}/files/{name}") if name else None
     return short if raw is None else raw.decode("utf-8", "replace")
 
 

@@ -79,7 +79,7 @@ class WaitingMark:
 
 def mark_of_caller(store: Store, task_id: str | None, run_id: str | None) -> WaitingMark:
     """The mark of a process that waits for tasks: the run that it belongs to, if any, holds no slot meanwhile."""
-    return WaitingMark(store.run_folder(task_id, run_id) if task_id is not None and run_id is not None else None)
+    return WaitingMark(store.desk(task_id, run_id) if task_id is not None and run_id is not None else None)
 
 
 def leave_waiting_mark(run_folder: str, seq: int) -> None:

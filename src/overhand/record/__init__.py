@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from overhand.record.events import Requeued, RunBlocked, RunCreated, RunEnded, RunNeverBegan, RunStarted
     from overhand.record.events import RunUnblocked, Seen, StageSet, StepMarked, StopRequested, TagHeldBack
     from overhand.record.events import TagWritten, UsageReported, fold
+    from overhand.record.identity import known_roots, remove_record
     from overhand.record.log import LOG_FILE, append_lines, cut_torn_tail, log_lines, parse_log, read_log
     from overhand.record.overview import Overview
     from overhand.record.shape import EVENT_KIND
     from overhand.record.state_file import read_state
-    from overhand.record.store import WORKSPACES, LockedTask, NewTask, Store, find_root, new_run_id, open_tasks
+    from overhand.record.store import INPUTS_FILE, WORKSPACES, LockedTask, NewTask, RunFolders, Store, find_root
+    from overhand.record.store import new_run_id, open_tasks
     from overhand.record.task import PLAN_KIND, Amount, By, Item, Message, Question, Record, Run, ShownTag, Task
     from overhand.record.task import Usage
 else:
@@ -28,11 +30,12 @@ else:
             "ControlHandled Created Event Judged LateReturn LimitReached MessageSent Notice PhaseMoved "
             "Rechecked Requeued RunBlocked RunCreated RunEnded RunNeverBegan RunStarted RunUnblocked Seen "
             "StageSet StepMarked StopRequested TagHeldBack TagWritten UsageReported fold",
+            "identity": "known_roots remove_record",
             "log": "LOG_FILE append_lines cut_torn_tail log_lines parse_log read_log",
             "overview": "Overview",
             "shape": "EVENT_KIND",
             "state_file": "read_state",
-            "store": "WORKSPACES LockedTask NewTask Store find_root new_run_id open_tasks",
+            "store": "INPUTS_FILE WORKSPACES LockedTask NewTask RunFolders Store find_root new_run_id open_tasks",
             "task": "PLAN_KIND Amount Item Message Question Record Run ShownTag Task Usage",
         },
     )

@@ -117,7 +117,6 @@ class Created(Event):
     item: dict[str, Any] | None = None
     node: str = ""
     plan: int | None = None
-    seal: str = ""
     agent: str = ""
     handoff: str | None = None  # the SHA-256 of HANDOFF.md
 
@@ -134,7 +133,7 @@ class Created(Event):
 
 
 _CREATED = ("handle", "title", "agent", "kind", "priority", "path", "depth", "level", "timeout",
-            "contract", "after", "settings", "model", "budget", "strict", "handoff", "seal",
+            "contract", "after", "settings", "model", "budget", "strict", "handoff",
             "cause", "node", "plan")  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """All tasks of a project at a glance: which group each is in, for little more than the price of one `stat`.
 
-Most tasks are over. What was found of them is kept in `.supervisor/overview` by the size, time and inode of each log,
+Most tasks are over. What was found of them is kept in `supervisor/overview` by the size, time and inode of each log,
 so that the next look folds only what has changed. That file only saves time: it may be missing, old or broken.
 """
 
@@ -55,7 +55,6 @@ class Overview:
         known: dict[str, str] = {}
         open_: dict[str, tuple[str, float]] = {}
         groups: dict[str, list[tuple[int, str, str]]] = {letter: [] for letter in AT_REST}
-        bare: list[str] = []
         place = _open(self.store)
         try:
             for entry in _entries(place):
@@ -65,9 +64,7 @@ class Overview:
                     found = os.stat(path, dir_fd=place, follow_symlinks=False)
                     mark = f"{name} {found.st_size} {found.st_mtime_ns} {found.st_ino}"
                 except OSError:
-                    if is_task_id(name) and entry.is_dir(follow_symlinks=False):
-                        bare.append(name)
-                    continue
+                    continue  # being made, or what a killed process left of that
                 value = before.get(mark)
                 if value is None:
                     if not is_task_id(name) or not entry.is_dir(follow_symlinks=False):
@@ -81,13 +78,13 @@ class Overview:
                 os.close(place)
         unchanged = len(known)
         self._known, self.resting = known, {AT_REST[letter]: rows for letter, rows in groups.items()}
-        self._take(open_, bare, known)
+        self._take(open_, known)
         for rows in groups.values():
             rows.sort()
         if len(known) + len(before) - 2 * unchanged > _WORTH_SAVING:
             self._save()
 
-    def _take(self, open_: dict[str, tuple[str, float]], bare: list[str], known: dict[str, str]) -> None:
+    def _take(self, open_: dict[str, tuple[str, float]], known: dict[str, str]) -> None:
         """Fold what isn't known from an earlier look; what is at rest by now need not be read again."""
         self.states, self.logs = {}, {}
         for name, (mark, written) in open_.items():
@@ -99,9 +96,6 @@ class Overview:
                 known[mark] = f"{_LETTERS[group]}{task.handle or 0}"
             else:
                 self.states[name], self.logs[name] = task, written
-        for name in bare:  # a folder with nothing but a HANDOFF.md is a task too
-            if os.path.exists(f"{self.store.workspaces}/{name}/HANDOFF.md"):
-                self.states[name] = self._fold(name)
         marks = {mark for mark, _ in open_.values()} | {row[2] for rows in self.resting.values() for row in rows[-500:]}
         self._folded = {mark: task for mark, task in self._folded.items() if mark in marks}
 
@@ -163,9 +157,9 @@ class Overview:
 
 
 def _open(store: Store) -> int:
-    """The folder of the workspaces; -1 in a project that was never used."""
+    """The folder of the recorded tasks; -1 in a project that was never used."""
     try:
-        return os.open(store.workspaces, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        return os.open(f"{store.home}/tasks", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     except FileNotFoundError:
         return -1
     except OSError as error:

@@ -1,12 +1,16 @@
-"""The only writer of `.agent-workspaces`: tasks, their documents and handles."""
+"""The two sides of a task on disk: its record, which only Overhand writes, and its workspace, which is the agent's.
+
+The record lies in the user's state folder, the workspace in the project. A task exists when its log does, in the
+record; a workspace without a record is only prepared.
+"""
 
 from __future__ import annotations
 
 import os
 import time
 
-from overhand.errors import BadInput, NotFound, OverhandError, Refused, StorageFailed, TaskNotFound, storage_failed
-from overhand.record import log
+from overhand.errors import BadInput, NotFound, OverhandError, StorageFailed, TaskNotFound, storage_failed
+from overhand.record import identity, log, registry
 from overhand.record.environment import drop_environment, keep_environment
 from overhand.record.events import Accepted, Created, Event, add, fold
 from overhand.record.task import Record
@@ -15,15 +19,15 @@ from overhand.words import is_run_id, is_task_id, slug
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from overhand.record.task import By, Task
 
 
 WORKSPACES = ".agent-workspaces"
-_WAITERS = ".waiters"  # in a task's folder: the bells of processes that wait for it
-SUPERVISOR = ".supervisor"
+_WAITERS = ".waiters"  # in a task's record: the bells of processes that wait for it
+INPUTS_FILE = "inputs.json"  # of a plan's node: what the agent is given, and what assertions read
 
 
 class NewTask(Record, frozen=True):
@@ -71,13 +75,27 @@ def new_run_id() -> str:
     return f"sess_{int(time.time())}_{random_text(6)}"
 
 
-class Store:
-    """One project's workspaces on disk."""
+class RunFolders(Record, frozen=True):
+    """The folders of one run: in the record, which is evidence, and in the workspace, which is only input."""
 
-    def __init__(self, root: str) -> None:
+    root: str  # the project
+    record: str  # of the task
+    place: str  # the run's own, in the record
+    workspace: str  # of the task
+    desk: str  # the run's own, in the workspace
+
+
+class Store:
+    """One project on disk: its workspaces, and its record."""
+
+    def __init__(
+        self, root: str, home: str | None = None, *, on_move: Callable[[str, str], None] | None = None
+    ) -> None:
         self.root = root
         self.workspaces = f"{root}/{WORKSPACES}"
-        self.own = f"{self.workspaces}/{SUPERVISOR}"
+        self._home = home  # the record's folder, once it is known
+        self._on_move = on_move  # is called with the old and the new path of a project that was moved
+        self.note = ""  # what the user should know about the record: that it was moved here, or the folder replaced
         self._ensured = False
         self._numbered: tuple[str, dict[str, int]] = "", {}  # a second, and the last number by agent in it
         self._parents: dict[str, str] = {}  # by task, the run that delegated it
@@ -85,47 +103,77 @@ class Store:
         self.calling_runs: dict[int, list[tuple[str, str]]] = {}  # by pid, the task and run that it may be part of
         self.uncapped: dict[str, int] = {}  # by task without budget or parent, the size of its log at that time
 
+    @property
+    def home(self) -> str:
+        """The folder of the project's record; a path that does not exist as long as there is none."""
+        if self._home is None and (found := identity.find_record(self.root, self._on_move)):
+            self._home, self.note = found.folder, found.note
+        return self._home or f"{registry.state_folder()}/projects/.none"
+
+    @property
+    def own(self) -> str:
+        """The folder of the supervisor: its lock, log and socket, and what concerns no single task."""
+        return f"{self.home}/supervisor"
+
     def exists(self) -> bool:
-        """Whether this project was ever used."""
-        return os.path.isdir(self.workspaces)
+        """Whether this project has a record."""
+        return os.path.isdir(self.own)
 
     def ensure(self) -> None:
-        """Make the workspaces folder, which git ignores."""
-        for folder in (self.workspaces, f"{self.root}/.overhand"):
-            if os.path.islink(folder) and not os.path.realpath(folder).startswith(self.root + os.sep):
-                raise Refused(f"{folder} is a symbolic link that leaves the project.", "Use a real folder there.")
-        try:
-            os.makedirs(self.own, exist_ok=True)
-        except OSError as error:
-            raise storage_failed(error, f"Cannot make {WORKSPACES}") from error
+        """Make the record, and the folder of the workspaces, which git ignores."""
+        found = identity.make_record(self.root, self._on_move)
+        self._home, self.note = found.folder, found.note or self.note
         if not os.path.exists(f"{self.workspaces}/.gitignore"):
             write_file(f"{self.workspaces}/.gitignore", "*\n")
         self._ensured = True
 
-    def folder(self, task_id: str) -> str:
-        if not is_task_id(task_id):
-            raise BadInput(f"{task_id!r} cannot be the id of a task.", "See them all: overhand list")
-        return f"{self.workspaces}/{task_id}"
+    def record(self, task_id: str) -> str:
+        """The task's folder in the record: log and evidence, never written by an agent."""
+        return f"{self.home}/tasks/{_checked_task(task_id)}"
 
     def run_folder(self, task_id: str, run_id: str) -> str:
-        if not is_run_id(run_id):
-            raise BadInput(f"{run_id!r} cannot be the id of a run.", f"See its runs: overhand log {task_id}")
-        return f"{self.folder(task_id)}/runs/{run_id}"
+        """The run's folder in the record."""
+        return f"{self.record(task_id)}/runs/{_checked_run(run_id)}"
+
+    def workspace(self, task_id: str) -> str:
+        """The task's folder in the project: documents, which the agent may write."""
+        return f"{self.workspaces}/{_checked_task(task_id)}"
+
+    def desk(self, task_id: str, run_id: str) -> str:
+        """The run's folder in the workspace, where its agent leaves its return."""
+        return f"{self.workspace(task_id)}/runs/{_checked_run(run_id)}"
+
+    def run_folders(self, task_id: str, run_id: str) -> RunFolders:
+        return RunFolders(
+            root=self.root,
+            record=self.record(task_id),
+            place=self.run_folder(task_id, run_id),
+            workspace=self.workspace(task_id),
+            desk=self.desk(task_id, run_id),
+        )
 
     def relative(self, path: str) -> str:
-        """A path of ours as it is written down: relative to the project."""
+        """A path as it is written down: relative to the project, absolute in the record."""
         return path.removeprefix(f"{self.root}/")
 
     # reading
 
     def ids(self) -> Iterator[str]:
-        """Every folder that is a task: it has a log, or a hand-written HANDOFF.md."""
+        """Every task that is recorded."""
+        return self._task_names(f"{self.home}/tasks", "the tasks of this project")
+
+    def prepared(self) -> list[str]:
+        """Workspaces without a record: written by hand, or brought along with the project's files."""
+        bare = set(self._task_names(self.workspaces, WORKSPACES)) - set(self.ids())
+        return sorted(name for name in bare if os.path.exists(f"{self.workspaces}/{name}/HANDOFF.md"))
+
+    def _task_names(self, folder: str, shown: str) -> Iterator[str]:
         try:
-            entries = os.scandir(self.workspaces)
+            entries = os.scandir(folder)
         except FileNotFoundError:
             return
         except OSError as error:
-            raise storage_failed(error, f"Cannot read {WORKSPACES}") from error
+            raise storage_failed(error, f"Cannot read {shown}") from error
         with entries:
             for entry in entries:
                 if is_task_id(entry.name) and entry.is_dir(follow_symlinks=False):
@@ -134,21 +182,20 @@ class Store:
     def log_size(self, task_id: str) -> int:
         """The size of its log, which changes with every event."""
         try:
-            return os.stat(f"{self.folder(task_id)}/{log.LOG_FILE}").st_size
+            return os.stat(f"{self.record(task_id)}/{log.LOG_FILE}").st_size
         except OSError:
             return -2
 
     def task(self, task_id: str) -> Task:
-        """What is recorded about one task now."""
-        folder = self.folder(task_id)
-        events = log.read_log(folder)
-        if not events and not os.path.exists(f"{folder}/HANDOFF.md"):
+        """What is recorded about one task now, or a prepared one."""
+        events = log.read_log(self.record(task_id))
+        raw = read_file(f"{self.workspace(task_id)}/HANDOFF.md") if not events else None
+        if not events and raw is None:
             raise TaskNotFound(f"There is no task {task_id}.", "See them all: overhand list")
         task = fold(task_id, events)
-        if task.created is None:  # a hand-written folder: its title is in its HANDOFF.md
+        if raw is not None:  # its title is in its HANDOFF.md
             from overhand.documents import parse_handoff
 
-            raw = read_file(f"{folder}/HANDOFF.md") or b""
             task.title = parse_handoff(raw.decode("utf-8", "replace")).title or task.id
             task.agent = task.agent or task.id.split("-")[0]
         return task
@@ -171,7 +218,7 @@ class Store:
         for task_id in there:
             if task_id not in self._parents:
                 try:
-                    raw = log.raw(self.folder(task_id))[0]
+                    raw = log.raw(self.record(task_id))[0]
                 except StorageFailed:
                     continue
                 for line in log.parse_log(raw[: raw.find(b"\n") + 1]):  # nothing, as long as it is being made
@@ -181,7 +228,7 @@ class Store:
 
     def at_work(self, since: float = float("inf")) -> list[Task]:
         """Tasks with a run that is not recorded as ended, or that may have ended after `since` (seconds since 1970)."""
-        return self.tasks(t for t in self.ids() if log.was_at_work(f"{self.workspaces}/{t}", since))
+        return self.tasks(t for t in self.ids() if log.was_at_work(self.record(t), since))
 
     def resolve(self, handle: str) -> str:
         """The task meant by an id, a short number, a part of the title's slug, or `-` for the last one."""
@@ -195,17 +242,18 @@ class Store:
             if task_id is None or not self._is_there(task_id):
                 raise TaskNotFound(f"There is no task {handle}.", "See them all: overhand list")
             return task_id
-        if is_task_id(handle) and os.path.isdir(f"{self.workspaces}/{handle}"):
+        if is_task_id(handle) and self._is_there(handle):
             return handle
         return self._by_title(handle)
 
     def _is_there(self, task_id: str) -> bool:
         """Whether a handle leads to a task: a process killed while making some leaves handles and empty folders."""
-        return any(os.path.exists(f"{self.folder(task_id)}/{name}") for name in (log.LOG_FILE, "HANDOFF.md"))
+        paths = f"{self.record(task_id)}/{log.LOG_FILE}", f"{self.workspace(task_id)}/HANDOFF.md"
+        return any(os.path.exists(path) for path in paths)
 
     def _by_title(self, part: str) -> str:
         wanted = "" if part.startswith(("/", ".", "~")) else slug(part)  # a path is no part of a title
-        named = [(slug(task.title), task) for task in self.tasks()]
+        named = [(slug(task.title), task) for task in self.tasks([*self.ids(), *self.prepared()])]
         found = [task for name, task in named if wanted and name == wanted] or [
             task for name, task in named if wanted and wanted in name
         ]
@@ -223,14 +271,14 @@ class Store:
 
     def _handles(self) -> dict[int, str]:
         try:
-            with open(f"{self.own}/handles", encoding="utf-8", errors="replace") as file:
+            with open(f"{self.home}/handles", encoding="utf-8", errors="replace") as file:
                 lines = [line.split() for line in file.read().splitlines()]
         except OSError:
             return {task.handle: task.id for task in self.tasks() if task.handle}
         return {int(pair[0]): pair[1] for pair in lines if len(pair) == 2 and pair[0].isdigit()}
 
     def _take_handles(self, task_ids: Sequence[str]) -> list[int]:
-        path = f"{self.own}/handles"
+        path = f"{self.home}/handles"
         lost = [] if os.path.exists(path) else [task for task in self.tasks() if task.handle]
         with Lock(path, "The list of handles") as lock:
             size = os.fstat(lock.fd).st_size
@@ -286,27 +334,40 @@ class Store:
             for task_id in task_ids:
                 if self.log_size(task_id) <= 0:  # its first event is not on disk
                     drop_environment(self, task_id)
-                    shutil.rmtree(self.folder(task_id), ignore_errors=True)
+                    shutil.rmtree(self._new_record(task_id), ignore_errors=True)
+                    shutil.rmtree(self.workspace(task_id), ignore_errors=True)
             raise
 
     def _new_task(self, task_id: str, number: int, new: NewTask, by: By, *, start: bool, sync: bool) -> Task:
+        """The record appears whole, by a rename: a killed process leaves a task or nothing. Then the workspace gets its
+        documents."""
         import hashlib
 
-        folder = self.folder(task_id)
-        write_new(f"{folder}/HANDOFF.md", new.handoff)
+        record, workspace = self._new_record(task_id), self.workspace(task_id)
+        write_new(f"{record}/HANDOFF.md", new.handoff)
         for name, raw in new.files.items():
             if raw:
-                write_new(f"{folder}/{name}", raw)
+                write_new(f"{record}/{name}", raw)
         digest = hashlib.sha256(new.handoff.encode("utf-8", "replace")).hexdigest()
         created = {"v": 1, "task": task_id, "handle": number, **new.created, "agent": new.agent, "handoff": digest}
         lines = [event.line for event in (Created(**created), Accepted())[: 1 + start]]
         stamp = log.stamp(by)
         task = fold(task_id, [{**line, **stamp} for line in lines])
-        task.log_mark = log.create(folder, log.log_lines(lines, stamp), sync=sync)
+        task.log_mark = log.create(record, log.log_lines(lines, stamp), sync=sync)
+        os.rename(record, self.record(task_id))
+        try:
+            write_new(f"{workspace}/HANDOFF.md", new.handoff)
+            if inputs := new.files.get(INPUTS_FILE):
+                write_new(f"{workspace}/{INPUTS_FILE}", inputs)
+        except OverhandError:
+            return task  # it is made; `furnish` writes them before its first run
         return task
 
     def _new_folder(self, agent: str) -> str:
-        """Make the folder of a new task; within a second, folders of one name are numbered."""
+        """Make the folders of a new task; within a second, those of one name are numbered.
+
+        The one in the project comes first, for it keeps another user of this checkout from taking the same id.
+        """
         if not self._ensured:
             self.ensure()
         second = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
@@ -317,7 +378,12 @@ class Store:
         while True:
             task_id = first if number == 1 else f"{first}-{number}"
             try:
-                os.mkdir(f"{self.workspaces}/{task_id}")
+                os.mkdir(f"{self.workspaces}/{task_id}", 0o700)
+                if os.path.exists(self.record(task_id)):  # its workspace was cleaned away
+                    os.rmdir(f"{self.workspaces}/{task_id}")
+                    number += 1
+                    continue
+                os.mkdir(self._new_record(task_id), 0o700)
                 numbers[agent] = number
                 return task_id
             except FileExistsError:
@@ -327,19 +393,44 @@ class Store:
             except OSError as error:
                 raise storage_failed(error, "Cannot make a folder for the task") from error
 
-    def adopt_folder(self, task_id: str, created: dict[str, Any], by: By) -> None:
-        """Record a hand-written folder as a task, once."""
-        with self.lock(task_id, by) as locked:
-            if locked.task.created is None:
-                (number,) = self._take_handles([task_id])
-                locked.append(Created(**{"v": 1, "task": task_id, "handle": number, **created}))
+    def _new_record(self, task_id: str) -> str:
+        """Where a task's record is made, before it gets its name."""
+        return f"{self.home}/tasks/.new-{_checked_task(task_id)}"
+
+    def furnish(self, task_id: str) -> None:
+        """Make the workspace as an agent needs it, from the record where the project's folder was cleaned."""
+        workspace, record = self.workspace(task_id), self.record(task_id)
+        os.makedirs(workspace, 0o700, exist_ok=True)
+        os.makedirs(f"{workspace}/ipc", 0o700, exist_ok=True)
+        for name in ("HANDOFF.md", INPUTS_FILE):
+            if not os.path.lexists(f"{workspace}/{name}") and (raw := read_file(f"{record}/{name}")) is not None:
+                write_file(f"{workspace}/{name}", raw)
+
+    def adopt_folder(self, task_id: str, handoff: bytes, created: dict[str, Any], by: By) -> None:
+        """Record a prepared workspace as a task, once: its record appears whole, by a rename."""
+        import shutil
+
+        self.ensure()
+        (number,) = self._take_handles([task_id])
+        line = Created(**{"v": 1, "task": task_id, "handle": number, **created}).line
+        record = self.record(task_id)
+        new = f"{self.home}/tasks/.new-{task_id}-{random_text(6)}"
+        try:
+            os.mkdir(new, 0o700)
+            write_new(f"{new}/HANDOFF.md", handoff)
+            log.create(new, log.log_lines([line], log.stamp(by)), sync=True)
+            os.rename(new, record)
+        except OSError as error:
+            shutil.rmtree(new, ignore_errors=True)
+            if self.log_size(task_id) <= 0:  # else another process was faster
+                raise storage_failed(error, "Cannot record the task") from error
 
     def sync(self, task_ids: Collection[str]) -> None:
         """Flush the logs of these tasks to the disk, all at once."""
         if len(task_ids) == 1:
-            log.sync(self.folder(next(iter(task_ids))))
+            log.sync(self.record(next(iter(task_ids))))
         elif task_ids:
-            log.sync_all(self.workspaces)
+            log.sync_all(self.home)
 
     def lock(self, task_id: str, by: By, patience: float = LOCK_PATIENCE, *, known: Task | None = None) -> LockedTask:
         """Hold a task's lock: the task inside is the truth until it is released.
@@ -352,9 +443,10 @@ class Store:
         """A bell that rings when something is appended to one of these tasks' logs."""
         bell = Bell()
         for task_id in task_ids:
-            folder = f"{self.folder(task_id)}/{_WAITERS}"
+            folder = f"{self.record(task_id)}/{_WAITERS}"
             try:
-                os.makedirs(folder, exist_ok=True)
+                if not os.path.isdir(folder):
+                    os.mkdir(folder)  # not the record of a task that has none
                 bell.hang(folder)
             except OSError:
                 continue  # a folder that we cannot write to is polled
@@ -362,7 +454,7 @@ class Store:
 
     def wake_waiters(self, task_id: str) -> None:
         """Ring for every process that waits for this task."""
-        ring_bells(f"{self.folder(task_id)}/{_WAITERS}")
+        ring_bells(f"{self.record(task_id)}/{_WAITERS}")
 
 
 class LockedTask:
@@ -370,8 +462,8 @@ class LockedTask:
 
     def __init__(self, store: Store, task_id: str, by: By, patience: float, known: Task | None) -> None:
         self.store, self.task_id, self.by, self._known = store, task_id, by, known
-        self.folder = store.folder(task_id)
-        self._lock = Lock(f"{self.folder}/{log.LOG_FILE}", f"Task {task_id}", patience, signed=False)
+        self.record = store.record(task_id)
+        self._lock = Lock(f"{self.record}/{log.LOG_FILE}", f"Task {task_id}", patience, signed=False)
         self._size = 0  # of the log, which no other process extends while it is locked
         self._wrote = False
         self.task: Task  # what the log says, once the lock is held
@@ -380,7 +472,7 @@ class LockedTask:
         try:
             self._lock.__enter__()
         except OverhandError:
-            if not os.path.isdir(self.folder):
+            if not os.path.isdir(self.record):
                 raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
             raise
         try:
@@ -407,7 +499,19 @@ class LockedTask:
     def __exit__(self, *_: object) -> None:
         self._lock.__exit__()
         if self._wrote:
-            ring_bells(f"{self.folder}/{_WAITERS}")
+            ring_bells(f"{self.record}/{_WAITERS}")
+
+
+def _checked_task(task_id: str) -> str:
+    if not is_task_id(task_id):
+        raise BadInput(f"{task_id!r} cannot be the id of a task.", "See them all: overhand list")
+    return task_id
+
+
+def _checked_run(run_id: str) -> str:
+    if not is_run_id(run_id):
+        raise BadInput(f"{run_id!r} cannot be the id of a run.")
+    return run_id
 
 
 def unreadable_task(task_id: str, error: Exception) -> Task:

@@ -238,7 +238,6 @@ class Task:
     budget: str | None = None
     strict: bool = False
     handoff: str | None = None
-    seal: str = ""
     cause: str | None = None  # the CONTROL line that made it
     queued: bool = False
     queued_at: str | None = None

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from overhand.runs.control import ControlInput, child_of_control, handle_control, has_printed_delegation
     from overhand.runs.control import owes_report, report_to_parent
     from overhand.runs.ending import COULD_NOT_END, end_members, living_runs, still_alive, stop_cause, tell_left
-    from overhand.runs.evidence import Returned, live_steps, preview_return, read_return
+    from overhand.runs.evidence import Returned, collect_return, live_steps, preview_return, read_return
     from overhand.runs.finish import can_be_mended, finish_run, gather_evidence, give_up, unjudged_run
     from overhand.runs.handover import is_resumable, message_event, shown_messages, tail_of_file, whole_message
     from overhand.runs.handover import write_previous_runs
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from overhand.runs.prepare import Prepared, archive_last_run, lay_out_run, open_run_folder, read_task_handoff
     from overhand.runs.prepare import run_prompt, take_baseline
     from overhand.runs.promises import check_promises, contract_in, inputs_in, unverified_promises
-    from overhand.runs.prompt import INPUTS_FILE, RUN_MARKER, clean_environment, inputs_file_of, run_environment
-    from overhand.runs.result import checks_as_json, kept_report, report_lines, run_report, write_result
+    from overhand.runs.prompt import RUN_MARKER, inputs_file_of, run_environment
+    from overhand.runs.result import checks_as_json, kept_report, report_lines, run_report, show_document
+    from overhand.runs.result import write_result
     from overhand.runs.run import adopt, cancel_queued, claim_run, living_members, reject_task, run_created
     from overhand.runs.run import same_pid_world, settle_run, start_run, stop_children, stop_run
     from overhand.runs.spending import USAGE_FILE, capped_above, final_usage, mend_spending, reported_usage
@@ -40,7 +41,7 @@ else:
             "control": "ControlInput child_of_control handle_control has_printed_delegation owes_report "
             "report_to_parent",
             "ending": "COULD_NOT_END end_members living_runs still_alive stop_cause tell_left",
-            "evidence": "Returned live_steps preview_return read_return",
+            "evidence": "Returned collect_return live_steps preview_return read_return",
             "finish": "can_be_mended finish_run gather_evidence give_up unjudged_run",
             "handover": "is_resumable message_event shown_messages tail_of_file whole_message write_previous_runs",
             "judge": "Evidence Fact Verdict judge_run verification",
@@ -49,8 +50,8 @@ else:
             "prepare": "Prepared archive_last_run lay_out_run open_run_folder read_task_handoff run_prompt "
             "take_baseline",
             "promises": "check_promises contract_in inputs_in unverified_promises",
-            "prompt": "INPUTS_FILE RUN_MARKER clean_environment inputs_file_of run_environment",
-            "result": "checks_as_json kept_report report_lines run_report write_result",
+            "prompt": "RUN_MARKER inputs_file_of run_environment",
+            "result": "checks_as_json kept_report report_lines run_report show_document write_result",
             "run": "adopt cancel_queued claim_run living_members reject_task run_created same_pid_world settle_run "
             "start_run stop_children stop_run",
             "spending": "USAGE_FILE capped_above final_usage mend_spending reported_usage require_budget_left "

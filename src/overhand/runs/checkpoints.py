@@ -44,7 +44,7 @@ class NewCheckpoint(Record, frozen=True):
 def create_checkpoint(store: Store, task_id: str, by: By, new: NewCheckpoint) -> str:
     """Save where a task stands and record it; one cause makes one checkpoint, however often this is called."""
     task, cause = store.task(task_id), new.cause
-    folder = f"{store.folder(task_id)}/checkpoints"
+    folder = f"{store.record(task_id)}/checkpoints"
     if cause and (made := _of_cause(task, cause)):
         _point_latest(folder, task.checkpoints[-1].id)
         return made
@@ -160,7 +160,7 @@ def document(store: Store, task: Task, saved: Checkpoint, handoff: str, reason: 
         return render_quick(quick)
     done = [item.text for item in plan if item.marker == "x"]
     left = [item.text for item in plan if item.marker != "x"]
-    raw = read_file(f"{store.folder(task.id)}/WORK.md")
+    raw = read_file(f"{store.workspace(task.id)}/WORK.md")
     notes = raw.decode("utf-8", "replace").strip() if raw and len(raw) <= 4000 else ""
     return render_full_checkpoint(saved, quick, done, left, notes)
 
@@ -189,7 +189,7 @@ def checkpoint_owner(store: Store, checkpoint_id: str) -> str | None:
 
 def checkpoint_text(store: Store, task_id: str, checkpoint_id: str) -> str:
     """The Markdown of a checkpoint."""
-    raw = read_file(f"{store.folder(task_id)}/checkpoints/{checkpoint_id}.md")
+    raw = read_file(f"{store.record(task_id)}/checkpoints/{checkpoint_id}.md")
     if raw is None:
         raise NotFound(f"The document of {checkpoint_id} is gone.", "Make a new one: overhand checkpoint create")
     return raw.decode("utf-8", "replace")
@@ -197,7 +197,7 @@ def checkpoint_text(store: Store, task_id: str, checkpoint_id: str) -> str:
 
 def checkpoint_json(store: Store, task_id: str, checkpoint_id: str) -> dict[str, Any]:
     """The JSON of a checkpoint; raises BadInput if it was edited and can't be read any more."""
-    raw = read_file(f"{store.folder(task_id)}/checkpoints/{checkpoint_id}.json") or b""
+    raw = read_file(f"{store.record(task_id)}/checkpoints/{checkpoint_id}.json") or b""
     found, problems = parse_checkpoint(raw.decode("utf-8", "replace"))
     if found is None:
         why = " ".join(p.message for p in problems)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from overhand.errors import storage_failed
 from overhand.runs.judge import CheckFact
-from overhand.runs.prompt import clean_environment
 from overhand.system import (
     Probe,
     exit_code,
     lives,
     names_in,
+    outside_runs,
     probe_process,
     reap_children,
     shim_pid,
@@ -41,7 +41,7 @@ def checks_after(actor: Actor, task: Task, folder: str) -> list[CheckFact]:
 
 
 def _base_folder(actor: Actor, task: Task) -> str:
-    return f"{actor.store.folder(task.id)}/checks/before"
+    return f"{actor.store.record(task.id)}/checks/before"
 
 
 def _run_all(actor: Actor, task: Task, folder: str, before: Sequence[CheckFact] = ()) -> list[CheckFact]:
@@ -81,7 +81,7 @@ def _run_one(command: str, place: str, *, tree: str, env: Mapping[str, str], tim
         shutil.rmtree(place, ignore_errors=True)  # its earlier output is useless: it runs again
         try:
             os.makedirs(place)
-            environment = {**clean_environment(env), "OVERHAND_CHECK": place, "PWD": tree}
+            environment = {**outside_runs(env), "OVERHAND_CHECK": place, "PWD": tree}
             shim = start_detached(place, ["/bin/sh", "-c", command], cwd=tree, env=environment)
         except OSError as error:
             raise storage_failed(error, "Cannot start a check") from error

@@ -282,7 +282,7 @@ def report_to_parent(actor: Actor, child: Task) -> str | None:
     cause, parent_id = f"child:{child.id}", above.task
     text = f"{child.agent}: {child.status}. {child.summary}"
     if child.output:
-        text += f"\nIts OUTPUT.md: {actor.store.relative(f'{actor.store.folder(child.id)}/OUTPUT.md')}"
+        text += f"\nIts OUTPUT.md: {actor.store.relative(f'{actor.store.workspace(child.id)}/OUTPUT.md')}"
     title = f"CONTROL: DELEGATE {child.agent}: {child.title}"
     with actor.store.lock(parent_id, actor.by) as locked:
         if cause in locked.task.causes:

@@ -73,7 +73,7 @@ def is_half_stopped(place: str) -> bool:
 
 def living_runs(store: Store, task_id: str) -> list[str]:
     """The folders of a task's detached runs that are alive, whatever its log says."""
-    runs = f"{store.folder(task_id)}/runs"
+    runs = f"{store.record(task_id)}/runs"
     places = [f"{runs}/{name}" for name in sorted(names_in(runs)) if is_run_id(name)]
     # a run in the process of its caller, which must not be ended, has no shim and so no `start`
     return [place for place in places if os.path.exists(f"{place}/start") and lives(place)]

@@ -1,4 +1,7 @@
-"""What a run left behind: its return, whichever door it came through, and the facts to judge it by."""
+"""What a run left behind: its return, whichever door it came through, and the facts to judge it by.
+
+What the agent wrote is copied from its desk into the record once, and only the copy is read from then on.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ from overhand.documents import (
     validate_data,
 )
 from overhand.record import read_state
-from overhand.system import is_there, lives, pid_namespace, read_file
+from overhand.system import is_there, lives, pid_namespace, put_file, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from overhand.agents import StreamSummary
     from overhand.documents import Output, Return
-    from overhand.record import Run, Task
+    from overhand.record import Run, RunFolders, Store, Task
     from overhand.runs.judge import Fact
 
 _STDOUT_TAIL = 1_000_000
@@ -49,55 +52,83 @@ class Returned:
 
 
 def read_return(
-    place: str,
+    folders: RunFolders,
     spec: dict[str, Any],
     given: object = None,
     heard: StreamSummary | None = None,
     noticed: Sequence[Problem] = (),
+    *,
+    live: bool = False,
 ) -> Returned:
-    """The return in a run's folder: OUTPUT.md, result.json (or `given` in its place), JSON on stdout.
+    """The return of a run: OUTPUT.md, result.json (or `given` in its place), JSON on stdout.
 
-    The first that parses counts. Nothing is changed.
+    The first that parses counts. It is read from what was collected; of a live run, from its desk. Nothing is changed.
     """
     problems = list(noticed)
+    place = folders.desk if live else folders.place
     if given is not None:
         doors: tuple[Returned | None, ...] = (_from_json("result.json", given),)
     else:
-        doors = (_from_result(place), _from_words(heard) if heard else _from_stdout(place))
+        doors = (_from_result(place), _from_words(heard) if heard else _from_stdout(folders.place))
     found = [r for r in (_from_output(place), *doors) if r is not None]
     if not found:
         return Returned(problems=tuple(problems))
     first = next((r for r in found if r.value and r.value.status), found[0])
     if first.value and first.value.status:
+        problems = [one for one in problems if one.code != "output-unreadable"]  # another return stands in for it
         for other in found:
             if other is not first and other.value and other.value.status not in (None, first.value.status):
                 text = f"{first.source} says {first.value.status}, {other.source} says {other.value.status}."
                 problems.append(Problem("return-contradicts", text, of="substance"))
-    return _examined(first, spec, place, problems)
+    return _examined(first, spec, folders, place, problems)
 
 
-def _examined(found: Returned, spec: dict[str, Any], place: str, problems: Sequence[Problem] = ()) -> Returned:
+def _examined(
+    found: Returned, spec: dict[str, Any], folders: RunFolders, place: str, problems: Sequence[Problem] = ()
+) -> Returned:
     """The return with its data file, compared with the contract and the promised sections."""
     value, data_problems = _with_data(found.value, place)
-    facts, broken, unverified = _promised(spec, value, place)
-    more = [*data_problems, *_contract(spec, found, value, place), *broken, *_required_sections(spec, found)]
+    facts, broken, unverified = _promised(spec, value, folders)
+    contract = _contract(spec, found, value, folders.place)
+    more = [*data_problems, *contract, *broken, *_required_sections(spec, found)]
     if value is found.value and not (problems or more or facts or unverified):
         return found
     every = (*problems, *found.problems, *more)
     return replace(found, value=value, problems=every, facts=facts, unverified=unverified)
 
 
-def take_top_level(task: Task, task_folder: str, place: str) -> list[Problem]:
-    """Move an OUTPUT.md from the task's folder to the run's; it is this run's if every earlier run is dead."""
-    top = f"{task_folder}/OUTPUT.md"
+_COLLECTED = ("OUTPUT.md", "result.json", "data.json", "CONTEXT.md", "handoff.md", "usage.jsonl")
+
+
+def collect_return(store: Store, task: Task, run_id: str) -> list[Problem]:
+    """Copy what the agent left on its desk into the record; the caller is the only one that judges the run."""
+    folders = store.run_folders(task.id, run_id)
+    noticed = _take_top_level(store, task, folders)
+    for name in _COLLECTED:
+        source = f"{folders.desk}/{name}"
+        if not is_there(source):
+            continue
+        raw = read_file(source)
+        if raw is not None:
+            put_file(f"{folders.place}/{name}", raw)
+        elif name == "OUTPUT.md":
+            text = "OUTPUT.md is not a regular file (a link, a folder or a pipe); it was not read."
+            noticed.append(Problem("output-unreadable", text, of="substance"))
+    return noticed
+
+
+def _take_top_level(store: Store, task: Task, folders: RunFolders) -> list[Problem]:
+    """Move an OUTPUT.md from the workspace to the run's desk; it is this run's if every earlier run is dead."""
+    top = f"{folders.workspace}/OUTPUT.md"
     if not is_there(top):
         return []
-    earlier_dead = all(_is_dead(run, f"{task_folder}/runs/{run.id}") for run in task.runs[:-1])
-    if earlier_dead and not os.path.lexists(f"{place}/OUTPUT.md"):
-        os.rename(top, f"{place}/OUTPUT.md")
+    os.makedirs(folders.desk, 0o700, exist_ok=True)
+    earlier_dead = all(_is_dead(run, store.run_folder(task.id, run.id)) for run in task.runs[:-1])
+    if earlier_dead and not os.path.lexists(f"{folders.desk}/OUTPUT.md"):
+        os.rename(top, f"{folders.desk}/OUTPUT.md")
         return []
-    same = read_file(top) == read_file(f"{place}/OUTPUT.md")
-    os.rename(top, f"{place}/stray-OUTPUT.md")
+    same = read_file(top) == read_file(f"{folders.desk}/OUTPUT.md")
+    os.rename(top, f"{folders.desk}/stray-OUTPUT.md")
     if same:
         return []
     text = "An OUTPUT.md in the task's folder was set aside as stray-OUTPUT.md; it may come from another run."
@@ -123,9 +154,9 @@ def _from_output(place: str) -> Returned | None:
     return _read_output(raw)
 
 
-def preview_return(raw: bytes, spec: dict[str, Any], place: str) -> Returned:
+def preview_return(raw: bytes, spec: dict[str, Any], folders: RunFolders) -> Returned:
     """The return that an OUTPUT.md of these bytes would be, with all its problems."""
-    return _examined(_read_output(raw), spec, place)
+    return _examined(_read_output(raw), spec, folders, folders.desk)
 
 
 def _read_output(raw: bytes) -> Returned:
@@ -229,22 +260,20 @@ def _contract(spec: dict[str, Any], found: Returned, value: Return | None, place
 _Promised = tuple[tuple["Fact", ...], list[Problem], tuple[str, ...]]
 
 
-def _promised(spec: dict[str, Any], value: Return | None, place: str) -> _Promised:
+def _promised(spec: dict[str, Any], value: Return | None, folders: RunFolders) -> _Promised:
     """What the contract of a plan's node says of the return, what is wrong with that, and what no program can check."""
     if value is None or not str(spec.get("contract") or "").endswith(".json"):
         return (), [], ()
     from overhand.runs import promises
 
-    contract = promises.contract_in(place)
+    contract = promises.contract_in(folders.place)
     if contract is None:
         return (), [], ()
     unverified = promises.unverified_promises(contract)
     if value.status != "completed":
         return (), [], unverified
-    folder = place.rpartition("/runs/")[0]
-    root = os.path.dirname(os.path.dirname(folder))
-    inputs = promises.inputs_in(folder)
-    facts = promises.check_promises(contract, value.data, inputs, root)
+    inputs = promises.inputs_in(folders.record)
+    facts = promises.check_promises(contract, value.data, inputs, folders.root)
     return facts, promises.problems(contract, value.data, inputs, facts), unverified
 
 
@@ -260,9 +289,9 @@ def _required_sections(spec: dict[str, Any], found: Returned) -> list[Problem]:
     return [Problem("section-required", text) for text in texts]
 
 
-def live_steps(task_folder: str) -> tuple[tuple[str, str], ...]:
+def live_steps(workspace: str) -> tuple[tuple[str, str], ...]:
     """Markers of the plan in the live HANDOFF.md: the only thing there that an agent may change."""
-    raw = read_file(f"{task_folder}/HANDOFF.md")
+    raw = read_file(f"{workspace}/HANDOFF.md")
     if raw is None:
         return ()
     text, _ = decode_text(raw)

@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import QuotaPause, describe_pause, find_stand_in, limit_met, stream_summary, translator
-from overhand.documents import Handoff, Problem, parse_handoff, promises_files
+from overhand.documents import parse_handoff, promises_files
 from overhand.errors import Busy
 from overhand.items import is_tag_behind, recovery_events, sync_tag
-from overhand.policy import is_sealed, unsealed_message
 from overhand.questions import (
     Asking,
     ask_question,
@@ -31,8 +30,9 @@ from overhand.runs.result import Case
 from overhand.system import epoch_of, mask_secrets, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from overhand.documents import Handoff, Problem
     from overhand.policy import Actor
     from overhand.record import Event, Run, Store, Task
     from overhand.runs.evidence import Returned
@@ -90,10 +90,11 @@ def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Tas
         task = actor.store.task(task_id)
         if not mine or unjudged_run(task) is None:
             return task
+        noticed = evidence.collect_return(actor.store, task, ended.id)
         task = spending.close_run(actor, task, ended)
         spec = read_state(f"{place}/spec.json") or {}
         handoff = parse_handoff(str(spec.get("handoff", "")))
-        case = gather_evidence(actor, task, ended, spec, handoff)
+        case = gather_evidence(actor, task, ended, spec, handoff, noticed)
         if actor.store.task(task_id).is_unwanted:
             case = case.cancelled()
         verdict = judge_run(case.found)
@@ -162,26 +163,28 @@ def _only_one(place: str, patient: bool) -> Iterator[bool]:
 
 
 def gather_evidence(
-    actor: Actor, task: Task, ended: Run, spec: dict[str, Any], handoff: Handoff, given: object = None
+    actor: Actor,
+    task: Task,
+    ended: Run,
+    spec: dict[str, Any],
+    handoff: Handoff,
+    noticed: Sequence[Problem] = (),
+    given: object = None,
 ) -> Case:
     """Everything the verdict and the receipt rest on."""
-    folder, place = actor.store.folder(task.id), actor.store.run_folder(task.id, ended.id)
+    folders = actor.store.run_folders(task.id, ended.id)
+    place = folders.place
     summary = stream_summary(place, ended.driver)
-    noticed = evidence.take_top_level(task, folder, place)
-    returned = evidence.read_return(place, spec, given, summary, noticed)
+    returned = evidence.read_return(folders, spec, given, summary, noticed)
     root = actor.store.root
     promised = promises_files(handoff)
-    baseline = worktree.read_baseline(folder) if promised else {}
+    baseline = worktree.read_baseline(folders.record) if promised else {}
     changed, alone = _changes(actor, task, ended, place) if spec.get("tree", True) else (None, True)
     wants_checks = ended.cause != "cancelled" and bool(task.checks)
-    problems = list(returned.problems)
-    if wants_checks and not is_sealed(task):
-        wants_checks = False
-        problems.append(Problem("check-not-run", f"{unsealed_message(task)} Its checks were not run.", of="substance"))
     found = Evidence(
         returned=returned.value,
         source=returned.source,
-        problems=tuple(problems),
+        problems=returned.problems,
         complete_form=returned.complete_form,
         cause=ended.cause or "exit",
         exit=ended.exit,
@@ -191,7 +194,7 @@ def gather_evidence(
         checks=tuple(checks.checks_after(actor, task, f"{place}/checks")) if wants_checks else (),
         facts=returned.facts,
         unverified=returned.unverified,
-        steps=evidence.live_steps(folder) if handoff.plan else (),
+        steps=evidence.live_steps(folders.workspace) if handoff.plan else (),
         by_hand=_by_hand(ended),
         final=summary.end if summary else None,
         final_why=summary.why if summary else "",

@@ -32,7 +32,7 @@ from overhand.system import dump_line, edit_file, now_stamp, random_text, read_f
 
 if TYPE_CHECKING:
     from overhand.documents import Part
-    from overhand.record import Message, Run, Store, Task
+    from overhand.record import Message, Run, RunFolders, Store, Task
     from overhand.runs.judge import Verdict
     from overhand.runs.steps import StepItem
 
@@ -99,7 +99,7 @@ def _how_to_resume(task: Task, verdict: Verdict) -> str:
 
 def plan_of(store: Store, task_id: str) -> list[StepItem]:
     """The steps of the plan as they are marked now."""
-    raw = read_file(f"{store.folder(task_id)}/HANDOFF.md")
+    raw = read_file(f"{store.workspace(task_id)}/HANDOFF.md")
     return steps.read_steps(raw) if raw is not None else []
 
 
@@ -119,7 +119,7 @@ def leave(store: Store, task: Task, ended: Run, verdict: Verdict) -> str:
         made = _quick_handoff(task, ended, verdict, plan)
         write_file(f"{place}/handoff.md", _signed(render_quick(made)))
         handoff = quick_text(made)
-    for folder in (place, store.folder(task.id)):
+    for folder in (place, store.workspace(task.id)):
         kept = read_file(f"{folder}/CONTEXT.md")
         if kept is not None and kept.strip() and not kept.endswith(_OURS):
             return decode_text(kept)[0]
@@ -153,7 +153,7 @@ def write_previous_runs(store: Store, task: Task) -> None:
     """Put what the next run must know into HANDOFF.md, and open the steps again that were stuck; once or again."""
     if task.resume is None or not task.runs:
         return
-    path = f"{store.folder(task.id)}/HANDOFF.md"
+    path = f"{store.workspace(task.id)}/HANDOFF.md"
     body = previous(store, task)
     edit_file(path, lambda raw: _section(raw, body))
     edit_file(path, _reopened)
@@ -163,7 +163,6 @@ def previous(store: Store, task: Task) -> str:
     """What is known from earlier runs, for the next worker."""
     how = task.resume or {}
     last = task.run(how.get("run")) or task.runs[-1]
-    place = store.run_folder(task.id, last.id)
     ended = f"Run {last.id} by {last.agent} ended ({last.cause})"
     outcome = "at its provider's limit" if last.status == "limit" else f"judged {last.status}"
     parts = [f"{ended}, {outcome}. Steps marked `[x]` are done; go on with the first that is not."]
@@ -179,16 +178,15 @@ def previous(store: Store, task: Task) -> str:
         if not q.is_open
     ]:
         parts.append("**Answered since it was asked:**\n\n" + "\n".join(answers))
-    if (name := how.get("from")) and (raw := read_file(f"{store.folder(task.id)}/checkpoints/{name}.md")) is not None:
+    if (name := how.get("from")) and (raw := read_file(f"{store.record(task.id)}/checkpoints/{name}.md")) is not None:
         parts.append(f"**Go on from checkpoint {name}:**\n\n" + shorten(decode_text(raw)[0].strip(), _MOST))
-    parts.append(_left_behind(place, store.relative(place)))
+    parts.append(_left_behind(store.run_folders(task.id, last.id), store.relative(store.desk(task.id, last.id))))
     return "\n\n".join(part for part in parts if part)
 
 
-def _left_behind(place: str, shown: str) -> str:
-    """The gist of the last CONTEXT.md, which was moved to its run's folder or still lies in the task's."""
-    folder = os.path.dirname(os.path.dirname(place))
-    raw = read_file(f"{place}/CONTEXT.md") or read_file(f"{folder}/CONTEXT.md")
+def _left_behind(folders: RunFolders, shown: str) -> str:
+    """The gist of the last CONTEXT.md, which still lies at the task's or was moved to its run's folder."""
+    raw = read_file(f"{folders.record}/CONTEXT.md") or read_file(f"{folders.place}/CONTEXT.md")
     if raw is None:
         return ""
     context, _ = parse_context(decode_text(raw.removesuffix(_OURS))[0])

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import Agent, Job, find_agent, mcp_server_command, session_to_resume
 from overhand.documents import decode_text, load_json, parse_handoff, promises_files
 from overhand.errors import NotFound
-from overhand.policy import require_seal, require_trusted
+from overhand.policy import require_trusted
 from overhand.runs import checks, handover, prompt, worktree
-from overhand.system import boot_id, dump_line, is_there, read_file, write_file, write_new
+from overhand.system import boot_id, dump_line, is_there, put_file, read_file, write_file, write_new
 from overhand.words import LEVELS, duration
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ class Prepared:
 
 def prepare(actor: Actor, task: Task) -> Prepared:
     """Read agent and HANDOFF, take the baseline and run the checks on the base, once per task."""
-    require_seal(task)
     agent = find_agent(actor.store.root, task.agent, actor.config_of(task))
     require_trusted(actor.store.root, agent.trusted_with)
+    actor.store.furnish(task.id)
     if task.runs:
         handover.write_previous_runs(actor.store, task)
     text, handoff = read_task_handoff(actor.store, task.id)
@@ -48,7 +48,7 @@ def prepare(actor: Actor, task: Task) -> Prepared:
 
 
 def read_task_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:
-    raw = read_file(f"{store.folder(task_id)}/HANDOFF.md")
+    raw = read_file(f"{store.workspace(task_id)}/HANDOFF.md")
     if raw is None:
         raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
     text, _ = decode_text(raw)
@@ -59,24 +59,27 @@ def take_baseline(store: Store, task: Task, handoff: Handoff) -> None:
     """Fingerprints of what is promised, before the task's first run; a resume compares with the same ones."""
     if not promises_files(handoff):
         return
-    path = f"{store.folder(task.id)}/baseline.json"
+    path = f"{store.record(task.id)}/baseline.json"
     if not os.path.exists(path):
         write_file(path, json.dumps(worktree.baseline(store.root, handoff.deliverables)))
 
 
 def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -> Job:
-    """The folder of a run that is a process of its own: also prompt and context, which it reads there."""
+    """The folders of a run that is a process of its own: on its desk also prompt and context, which it reads there."""
     task, store, agent = locked.task, actor.store, prepared.agent
-    place = store.run_folder(locked.task_id, run_id)
+    folders = store.run_folders(locked.task_id, run_id)
+    place, desk = folders.place, folders.desk
     session = session_to_resume(store, task, agent)
     open_run_folder(actor, locked, run_id, prepared, session)
     job = Job(
         prompt=run_prompt(store, task, run_id, prepared, session),
-        workspace=locked.folder,
-        handoff=f"{locked.folder}/HANDOFF.md",
-        output=f"{place}/OUTPUT.md",
+        workspace=folders.workspace,
+        handoff=f"{folders.workspace}/HANDOFF.md",
+        output=f"{desk}/OUTPUT.md",
         project=store.root,
         place=place,
+        record=folders.record,
+        desk=desk,
         run=run_id,
         level=_level(task, agent),
         model=task.model or str(agent.options.get("model", "")),
@@ -87,35 +90,39 @@ def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepare
         inputs=prompt.inputs_file_of(store, task),
     )
     write_new(f"{place}/prompt.md", job.prompt)
-    write_new(f"{place}/context.json", dump_line(prompt.context(task, run_id)))
+    os.makedirs(desk, 0o700)
+    write_new(f"{desk}/prompt.md", job.prompt)
+    write_new(f"{desk}/context.json", dump_line(prompt.context(task, run_id)))
     return job
 
 
 def run_prompt(store: Store, task: Task, run_id: str, prepared: Prepared, session: str = "") -> str:
     """The prompt of this run, which may continue a session of the agent's program."""
-    place = store.run_folder(task.id, run_id)
     if session and task.runs[:-1]:
         opening = prompt.opening_again(prepared.text)
     else:
-        opening = prompt.opening(prepared.agent, prepared.text, task, place, prepared.allowance)
+        workspace = store.workspace(task.id)
+        opening = prompt.opening(prepared.agent, prepared.text, task, workspace, prepared.allowance)
     messages = [handover.whole_message(store, task.id, one) for one in task.messages if one.run == run_id]
-    return prompt.compose(opening, messages, task, place, _problems_to_repair(store, task))
+    return prompt.compose(opening, messages, task, store.desk(task.id, run_id), _problems_to_repair(store, task))
 
 
 def open_run_folder(
     actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared, session: str = ""
 ) -> dict[str, Any]:
-    """Make the run's folder, with what its verdict is compared with; returns the spec."""
+    """Make the run's folder in the record, with what its verdict is compared with; returns the spec."""
     task = locked.task
     place = actor.store.run_folder(locked.task_id, run_id)
     if not is_there(runs := os.path.dirname(place)):
-        os.mkdir(runs)
-    os.mkdir(place)
+        os.mkdir(runs, 0o700)
+    os.mkdir(place, 0o700)
+    if task.runs[:-1]:  # before the first run it is the text that the task was made with
+        put_file(f"{locked.record}/HANDOFF.md", prepared.text)
     if prepared.tree is not None:
         own = [task.tag.path] if task.tag else []
         write_new(f"{place}/tree.json", dump_line(worktree.with_own(actor.store.root, prepared.tree, own)))
     if task.contract and task.contract.endswith(".json"):
-        write_new(f"{place}/contract.json", read_file(f"{locked.folder}/contract.json") or b"{}")
+        write_new(f"{place}/contract.json", read_file(f"{locked.record}/contract.json") or b"{}")
     spec = _spec(actor, task, run_id, prepared, session)
     write_new(f"{place}/spec.json", dump_line(spec))
     return spec
@@ -168,24 +175,34 @@ def _problems_to_repair(store: Store, task: Task) -> list[dict[str, Any]]:
 
 
 def archive_last_run(locked: LockedTask, earlier: list[Run] | None = None) -> None:
-    """Before a run, what the last one left in the task's folder moves to that run's folder; nothing is overwritten."""
+    """Before a run, what the last one left at the top of record and workspace moves to that run's folders."""
     runs = locked.task.runs[:-1] if earlier is None else earlier
-    target = f"{locked.folder}/runs/{runs[-1].id}" if runs else locked.folder
-    for name, kept_as in (
-        ("result.json", "judged.json"),  # first: where it is, the files that it vouches for are, too
-        ("OUTPUT.md", "OUTPUT.md"),
-        ("CONTEXT.md", "CONTEXT.md"),
-        ("ipc/.done", "done"),
-    ):
-        path = f"{locked.folder}/{name}"
-        if not os.path.lexists(path):
-            continue
-        if runs and not os.path.lexists(f"{target}/{kept_as}"):
-            os.rename(path, f"{target}/{kept_as}")
-        elif runs and read_file(path) == read_file(f"{target}/{kept_as}"):
-            os.unlink(path)
-        else:
-            number = 1
-            while os.path.lexists(stray := f"{target}/stray-{kept_as}" + (f"-{number}" if number > 1 else "")):
-                number += 1
-            os.rename(path, stray)
+    workspace = locked.store.workspace(locked.task_id)
+    if runs:
+        place = locked.store.run_folder(locked.task_id, runs[-1].id)
+        for name, kept_as in (
+            ("result.json", "judged.json"),  # first: where it is, the files that it vouches for are, too
+            ("OUTPUT.md", "accepted.md"),
+            ("CONTEXT.md", "CONTEXT.md"),
+        ):
+            if os.path.lexists(f"{locked.record}/{name}"):
+                os.makedirs(place, 0o700, exist_ok=True)
+                os.replace(f"{locked.record}/{name}", f"{place}/{kept_as}")
+    desk = locked.store.desk(locked.task_id, runs[-1].id) if runs else workspace
+    for name, kept_as in (("OUTPUT.md", "OUTPUT.md"), ("CONTEXT.md", "CONTEXT.md"), ("ipc/.done", "done")):
+        if os.path.lexists(f"{workspace}/{name}"):
+            _set_aside(f"{workspace}/{name}", desk, kept_as, is_known=bool(runs))
+
+
+def _set_aside(path: str, folder: str, name: str, *, is_known: bool) -> None:
+    """Move a document of the workspace into a folder; nothing there is overwritten."""
+    os.makedirs(folder, 0o700, exist_ok=True)
+    if is_known and not os.path.lexists(f"{folder}/{name}"):
+        os.rename(path, f"{folder}/{name}")
+    elif is_known and read_file(path) == read_file(f"{folder}/{name}"):
+        os.unlink(path)
+    else:
+        number = 1
+        while os.path.lexists(stray := f"{folder}/stray-{name}" + (f"-{number}" if number > 1 else "")):
+            number += 1
+        os.rename(path, stray)

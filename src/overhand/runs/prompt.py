@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents import find_program
 from overhand.policy import say_budget
+from overhand.record import INPUTS_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from overhand.agents import Agent
     from overhand.record import Amount, Store, Task
 
 RUN_MARKER = "OVERHAND_RUN"  # in the environment of everything a run starts
-INPUTS_FILE = "inputs.json"  # in the folder of a plan's node: what it is given, with the types that it had
 
 _LEVELS = {
     "read": "You may read anything in the project and must not change files outside your own run folder.",
@@ -23,9 +23,9 @@ _LEVELS = {
 }
 
 
-def opening(agent: Agent, handoff: str, task: Task, place: str, allowance: Amount | None) -> list[str]:
+def opening(agent: Agent, handoff: str, task: Task, workspace: str, allowance: Amount | None) -> list[str]:
     """How the prompt of a new session begins: its role, its task and the rules."""
-    ground = _ground(agent, task, place, "## Plan" in handoff)
+    ground = _ground(agent, task, workspace, "## Plan" in handoff)
     if allowance is not None:
         ground += f"\n- Stay within this budget: {say_budget(allowance)}. At 95 % of it you are stopped."
     return [agent.body, handoff.strip(), ground]
@@ -39,11 +39,11 @@ def opening_again(handoff: str) -> list[str]:
 
 
 def compose(
-    opening: Sequence[str], messages: Sequence[str], task: Task, place: str, problems: list[dict[str, Any]]
+    opening: Sequence[str], messages: Sequence[str], task: Task, desk: str, problems: list[dict[str, Any]]
 ) -> str:
     """The prompt of one run."""
     parts = [*opening, *(f"## A message from the person\n\n{text}" for text in messages)]
-    parts.append(how_to_return(task, place))
+    parts.append(how_to_return(task, desk))
     if problems:
         wrong = [f"- {problem['message']} {problem.get('fix') or ''}".rstrip() for problem in problems]
         intro = "## Your last return could not be accepted\n\nMend all of this, then return again:"
@@ -51,7 +51,7 @@ def compose(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _ground(agent: Agent, task: Task, place: str, has_plan: bool) -> str:
+def _ground(agent: Agent, task: Task, workspace: str, has_plan: bool) -> str:
     lines = ["## Ground rules", f"- {_LEVELS[task.level]}"]
     lines.append(
         '- If you cannot go on without an answer: `overhand ask "question" --option a --option b` waits and prints it. '
@@ -62,8 +62,8 @@ def _ground(agent: Agent, task: Task, place: str, has_plan: bool) -> str:
     if agent.real and (ours := find_program("overhand")):  # a login shell may have a PATH of its own
         lines.append(f"- `overhand` is `{ours}`: write that where your shell does not find the name.")
     if task.node:
-        folder = place.rpartition("/runs/")[0]
-        lines.append(f"- This is node `{task.node}` of a plan. Its inputs are in `{folder}/{INPUTS_FILE}`, as JSON.")
+        inputs = f"{workspace}/{INPUTS_FILE}"
+        lines.append(f"- This is node `{task.node}` of a plan. Its inputs are in `{inputs}`, as JSON.")
     if has_plan:
         lines.append(
             "- Mark the steps of the Plan as you go: `overhand step N doing`, `done`, `blocked` or `error`, "
@@ -89,7 +89,7 @@ def _ground(agent: Agent, task: Task, place: str, has_plan: bool) -> str:
     return "\n".join(lines)
 
 
-def how_to_return(task: Task, place: str) -> str:
+def how_to_return(task: Task, desk: str) -> str:
     """The instruction that every prompt ends with."""
     contract = (task.contract or "").replace("_", " ")
     block = f"\nThis task asks for a block `=== {contract} ===` … `=== END ===`; OUTPUT.md may consist of it alone.\n"
@@ -98,7 +98,7 @@ def how_to_return(task: Task, place: str) -> str:
 
 Your last act is to write this file, and nothing counts without it:
 
-    {place}/OUTPUT.md
+    {desk}/OUTPUT.md
 
 ```markdown
 # Task Complete: short title
@@ -127,14 +127,14 @@ What the caller has to know: warnings, open ends, next steps.
 
 `Status` is one of completed, partial, blocked, needs-input, failed. Say completed only if it is: every file you name is
 looked at and the checks are run again without you. Paths are relative to the project.
-Structured results go into a `## Data` section with one fenced json block, or into `{place}/data.json`.
+Structured results go into a `## Data` section with one fenced json block, or into `{desk}/data.json`.
 A program may instead write the same as JSON (status, summary, artifacts, errors, next_steps, data) to
-`{place}/result.json` or print it as the last thing on stdout.{block}"""
+`{desk}/result.json` or print it as the last thing on stdout.{block}"""
 
 
 def inputs_file_of(store: Store, task: Task) -> str:
     """The file with the inputs of a plan's node; nothing for any other task."""
-    return f"{store.folder(task.id)}/{INPUTS_FILE}" if task.node else ""
+    return f"{store.workspace(task.id)}/{INPUTS_FILE}" if task.node else ""
 
 
 def context(task: Task, run_id: str) -> dict[str, Any]:
@@ -149,17 +149,17 @@ def context(task: Task, run_id: str) -> dict[str, Any]:
 
 def run_environment(store: Store, task: Task, run_id: str, allowance: Amount | None = None) -> dict[str, str]:
     """The variables of an agent's environment that are ours."""
-    folder, place = store.folder(task.id), store.run_folder(task.id, run_id)
+    folder, desk = store.workspace(task.id), store.desk(task.id, run_id)
     env = {
         "OVERHAND_TASK": task.id,
         RUN_MARKER: run_id,
         "OVERHAND_WORKSPACE": folder,
         "OVERHAND_HANDOFF": f"{folder}/HANDOFF.md",
-        "OVERHAND_OUTPUT": f"{place}/OUTPUT.md",
-        "OVERHAND_RESULT": f"{place}/result.json",
-        "OVERHAND_DATA": f"{place}/data.json",
-        "OVERHAND_CONTEXT": f"{place}/context.json",
-        "OVERHAND_USAGE": f"{place}/usage.jsonl",
+        "OVERHAND_OUTPUT": f"{desk}/OUTPUT.md",
+        "OVERHAND_RESULT": f"{desk}/result.json",
+        "OVERHAND_DATA": f"{desk}/data.json",
+        "OVERHAND_CONTEXT": f"{desk}/context.json",
+        "OVERHAND_USAGE": f"{desk}/usage.jsonl",
         "OVERHAND_DEPTH": str(task.depth),
         "OVERHAND_PROJECT": store.root,
         "PWD": store.root,
@@ -173,8 +173,3 @@ def run_environment(store: Store, task: Task, run_id: str, allowance: Amount | N
     if allowance is not None and allowance.usd:
         env["OVERHAND_BUDGET_USD"] = f"{allowance.usd:.6f}"
     return env
-
-
-def clean_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Without the variables of a run: what is started belongs to another one, or to none."""
-    return {name: value for name, value in env.items() if not name.startswith("OVERHAND_")}

@@ -54,15 +54,18 @@ class Case:
 def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
     """Write the documents; returns the result and the event that vouches for them."""
     actor, task, ended = case.actor, case.task, case.ended
-    folder = actor.store.folder(task.id)
+    folder, workspace = actor.store.record(task.id), actor.store.workspace(task.id)
     result = without_secrets(result_of(case, verdict), actor.env)
     output = _promote(case, folder, verdict)
     if output is not None:
-        result["output"] = actor.store.relative(f"{folder}/OUTPUT.md")
+        show_document(workspace, "OUTPUT.md", output)
+        result["output"] = actor.store.relative(f"{workspace}/OUTPUT.md")
     if verdict.status != "completed":
         context = handover.leave(actor.store, task, ended, verdict)
-        put_file(f"{folder}/CONTEXT.md", mask_secrets(context, actor.env))
-        result["context"] = actor.store.relative(f"{folder}/CONTEXT.md")
+        context = mask_secrets(context, actor.env)
+        put_file(f"{folder}/CONTEXT.md", context)
+        show_document(workspace, "CONTEXT.md", context)
+        result["context"] = actor.store.relative(f"{workspace}/CONTEXT.md")
     encoded = (dump_line(result) + "\n").encode("utf-8", "replace")
     put_new(f"{folder}/result.json", encoded)
     if not ended.attached:  # a function's report is made on request
@@ -81,6 +84,15 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
         result=hashlib.sha256(encoded).hexdigest(),
         errors=len(verdict.errors),
     )
+
+
+def show_document(workspace: str, name: str, text: bytes | str) -> None:
+    """Put a copy of what was judged into the workspace, for people; failing at that never fails a verdict."""
+    try:
+        os.makedirs(workspace, 0o700, exist_ok=True)
+        put_file(f"{workspace}/{name}", text)
+    except (OverhandError, OSError):
+        return
 
 
 def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
@@ -146,7 +158,7 @@ def _check(check: CheckFact, root: str) -> dict[str, Any]:
         "timed_out": check.timed_out,
         "seconds": check.seconds,
         "tree": ".",
-        "evidence": os.path.relpath(check.evidence, root),
+        "evidence": check.evidence.removeprefix(f"{root}/"),
     }
 
 
@@ -220,7 +232,7 @@ def collect_decisions(actor: Actor, task: Task, decisions: list[dict[str, str]])
         raise OverhandError(
             f"decisions = {place!r} is outside the project.", "Name a file inside it in .overhand/config.toml."
         )
-    link = os.path.relpath(actor.store.folder(task.id), os.path.dirname(path))
+    link = os.path.relpath(actor.store.workspace(task.id), os.path.dirname(path))
     with Lock(f"{actor.store.own}/decisions.lock", "The list of decisions"):
         raw = read_file(path)
         text = raw.decode("utf-8", "replace") if raw else "# Decisions\n\n"

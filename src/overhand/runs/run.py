@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from overhand.agents import find_driver, lookup
+from overhand.agents import UNANSWERED, find_driver, lookup
 from overhand.errors import Busy, OverhandError, Refused, storage_failed
 from overhand.items import claim_tag, sync_locked_tag
 from overhand.policy import Actor
@@ -29,8 +29,10 @@ from overhand.runs.prompt import RUN_MARKER
 from overhand.system import (
     Probe,
     boot_id,
+    is_there,
     living_leftovers,
     machine_id,
+    outside_runs,
     pid_namespace,
     probe_process,
     shim_pid,
@@ -105,7 +107,6 @@ def start_run(actor: Actor, task_id: str) -> bool:
         prepare.archive_last_run(locked)
         place = actor.store.run_folder(task_id, run_id)
         try:
-            os.makedirs(f"{locked.folder}/ipc", exist_ok=True)
             job = prepare.lay_out_run(actor, locked, run_id, prepared)
             launch = builder.launch(prepared.agent, job)
             for _, name, text in launch.files:
@@ -115,7 +116,7 @@ def start_run(actor: Actor, task_id: str) -> bool:
                 launch.argv,
                 cwd=actor.store.root,
                 env={
-                    **prompt.clean_environment(actor.env),
+                    **outside_runs(actor.env),
                     **prompt.run_environment(actor.store, locked.task, run_id, prepared.allowance),
                     **launch.env,
                     **{variable: f"{place}/{name}" for variable, name, _ in launch.files},
@@ -195,7 +196,7 @@ def _settle(actor: Actor, locked: LockedTask, cause: Cause | None = None) -> Liv
     if found.what == "unbegun":
         locked.append(RunNeverBegan(run=run.id))
         return "never-began"
-    ended = ending(locked.task, run, place, found, cause, actor.spare)
+    ended = ending(actor.store, locked.task, run, found, cause, actor.spare)
     if _goes_on(locked, run, ended):
         locked.append(RunNeverBegan(run=run.id, why="its job goes on"))
         return "never-began"
@@ -208,16 +209,19 @@ def _goes_on(locked: LockedTask, run: Run, ended: RunEnded) -> bool:
     if ended.cause not in ("lost", "killed") or ended.leftovers:
         return False
     driver = lookup(run.driver)
-    return driver is not None and driver.open_job is not None and driver.open_job(locked.folder) is not None
+    return driver is not None and driver.open_job is not None and driver.open_job(locked.record) is not None
 
 
-def ending(task: Task, run: Run, place: str, found: Probe, cause: Cause | None, spare: frozenset[int]) -> RunEnded:
+def ending(store: Store, task: Task, run: Run, found: Probe, cause: Cause | None, spare: frozenset[int]) -> RunEnded:
     """The event that ends a run: how, with which code, and which processes were left behind."""
+    place = store.run_folder(task.id, run.id)
     requested: Cause | None = "cancelled" if task.stop else None
     why = cause or stop_cause(place) or requested
+    driver = lookup(run.driver)
+    if why is None and driver and driver.parks_itself and is_there(f"{store.desk(task.id, run.id)}/{UNANSWERED}"):
+        why = "answer-timeout"
     if why is None:
         why = "lost" if found.what == "lost" else "killed" if (found.exit or 0) > 128 else "exit"
-    driver = lookup(run.driver)
     patience = _POLL if driver and driver.open_job else 0.0  # its process only waits for a job elsewhere
     left = living_leftovers(place, f"{RUN_MARKER}={run.id}", spare, patience) if same_pid_world(run) else []
     return RunEnded(run=run.id, cause=why, exit=found.exit, leftovers=left[:50] or ABSENT)

@@ -54,19 +54,19 @@ if TYPE_CHECKING:
     from overhand.policy import Actor
     from overhand.record import Event, LockedTask, Run, Store, Task
 
-USAGE_FILE = "usage.jsonl"  # in a run's folder; one line a turn
+USAGE_FILE = "usage.jsonl"  # on a run's desk, and copied when it is judged; one line a turn
 MOST_HANDOVERS = 5
 
 
-def reported_usage(place: str, *, last: bool = False) -> Usage | None:
-    path = f"{place}/{USAGE_FILE}"
+def reported_usage(folder: str, *, last: bool = False) -> Usage | None:
+    path = f"{folder}/{USAGE_FILE}"
     raw = read_file(path) if is_there(path) else None
     return tally_reports(raw, last=last) if raw else None
 
 
 def own(store: Store, task: Task) -> Amount:
     """What a task's own runs have used by now: of one that is not judged, its reports count as they are."""
-    live = {run.id: reported_usage(store.run_folder(task.id, run.id)) for run in task.runs if not run.is_judged}
+    live = {run.id: reported_usage(store.desk(task.id, run.id)) for run in task.runs if not run.is_judged}
     return add_amounts(*(amount_used(live.get(run.id) or run.usage) for run in task.runs))
 
 
@@ -322,7 +322,7 @@ def spent_today(store: Store) -> Amount:
     total = Amount()
     for task_id in store.ids():
         try:
-            if os.stat(f"{store.folder(task_id)}/{LOG_FILE}").st_mtime < midnight:
+            if os.stat(f"{store.record(task_id)}/{LOG_FILE}").st_mtime < midnight:
                 continue  # what a live run uses is noted in its log from time to time
         except OSError:
             continue
@@ -335,11 +335,11 @@ def spent_today(store: Store) -> Amount:
 
 def _spent_since(store: Store, task_id: str, today: str) -> Amount:
     total = Amount()
-    lines = read_log(store.folder(task_id))
+    lines = read_log(store.record(task_id))
     task = fold(task_id, lines)
     yesterday = fold(task_id, (line for line in lines if str(line.get("t", "")) < today))
     for run in task.runs:
         earlier = yesterday.run(run.id)
-        usage = run.usage if run.is_judged else reported_usage(store.run_folder(task_id, run.id))
+        usage = run.usage if run.is_judged else reported_usage(store.desk(task_id, run.id))
         total += amount_used(usage) - amount_used(earlier.usage if earlier else None)
     return total

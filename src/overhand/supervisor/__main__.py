@@ -1,4 +1,4 @@
-"""`python -m overhand.supervisor PROJECT`: the project's supervisor, in the foreground."""
+"""`python -m overhand.supervisor PROJECT [RECORD]`: the project's supervisor, in the foreground."""
 
 import sys
 

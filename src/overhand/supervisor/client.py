@@ -91,7 +91,7 @@ def _spawn(store: Store) -> int:
         os.close(os.open(output, append | os.O_CLOEXEC, 0o644))  # here: an error of the child would name the program
         return os.posix_spawn(
             sys.executable,
-            [sys.executable, "-P", "-m", "overhand.supervisor", store.root],
+            [sys.executable, "-P", "-m", "overhand.supervisor", store.root, store.home],
             outside_runs(os.environ),
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from overhand.policy import Actor, Config
-    from overhand.record import Run, Task
+    from overhand.record import Run, RunFolders, Task
     from overhand.supervisor.context import LoopContext
     from overhand.supervisor.meter import Meter
     from overhand.words import Cause
@@ -58,7 +58,7 @@ class Watch:
     """A live run, in as few bytes as possible: there may be hundreds."""
 
     run: str
-    place: str
+    folders: RunFolders
     began: float
     deadline: float | None
     note_at: float
@@ -71,7 +71,7 @@ class Watch:
     sized: float = 0.0  # when the size was last checked
     touch: tuple[int, ...] = ()  # when something was last created in its folders
     stirred: bool = True  # something may have been created there since
-    folders: tuple[int, ...] = ()  # the inotify watches that wake us for it
+    watches: tuple[int, ...] = ()  # the inotify watches that wake us for it
     waiting: float | None = None  # since when it is known to be blocked
     park_at: float = float("inf")  # when it is parked for lack of an answer
     attended: float = 0.0  # when we last checked whether it waits
@@ -84,14 +84,22 @@ class Watch:
     own: Config | None = None  # where the task has settings of its own
 
     @property
+    def place(self) -> str:
+        return self.folders.place
+
+    @property
     def members(self) -> Members:
         return Members(self.place, f"{RUN_MARKER}={self.run}", frozenset({os.getpid()}))
 
     @property
     def talk(self) -> tuple[str, str]:
         """The folders in which questions and waiting processes appear."""
-        task_folder = os.path.dirname(os.path.dirname(self.place))
-        return f"{task_folder}/ipc", f"{self.place}/waiting"
+        return f"{self.folders.workspace}/ipc", f"{self.folders.desk}/waiting"
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The folders in which something appears that we have to look at."""
+        return self.place, self.folders.desk, *self.talk
 
     @property
     def printed(self) -> int:
@@ -139,7 +147,7 @@ class LiveRuns:
             return
         # first of all: only we know what a killed shim left behind, and stopping the run must find it
         config = self._config_for(task)
-        watch = self._keep(task, current, place, config)
+        watch = self._keep(task, current, config)
         grace = config.stop_grace
         if task.stop:
             self._stop(task.id, "cancelled", 0.0 if task.stop == "now" else grace)
@@ -164,7 +172,7 @@ class LiveRuns:
             watch.park_at = watch.waiting + config.answer_wait
         self._count(task.id, watch)
 
-    def _keep(self, task: Task, current: Run, place: str, config: Config) -> Watch:
+    def _keep(self, task: Task, current: Run, config: Config) -> Watch:
         watch = self._live.get(task.id)
         if watch is None or watch.run != current.id:
             self.drop(task.id)
@@ -172,13 +180,14 @@ class LiveRuns:
             now = time.monotonic()
             began = current.mono if same else now
             deadline = began + current.timeout if same and current.timeout else None
-            watch = Watch(current.id, place, began, deadline, now + _NOTE_AT[0], now, same_pid_world(current))
+            folders = self._store.run_folders(task.id, current.id)
+            watch = Watch(current.id, folders, began, deadline, now + _NOTE_AT[0], now, same_pid_world(current))
             watch.own = config if config is not self._config() else None
             self._live[task.id] = watch
         watch.limited = bool(task.budget or task.parent or config.budget.day.is_cap)
         watch.waiting = current.waiting
         if current.control and watch.hearing is None:
-            watch.hearing = ControlInput(current.id, f"{place}/stdout", driver=current.driver)
+            watch.hearing = ControlInput(current.id, f"{watch.place}/stdout", driver=current.driver)
         if watch.deadline is not None:
             watch.deadline = current.mono + current.timeout + current.waited
         self._listen(task.id, watch)
@@ -189,7 +198,7 @@ class LiveRuns:
         """Stop watching a task's run."""
         if watch := self._live.pop(task_id, None):
             self._close(watch)
-            for number in watch.folders:
+            for number in watch.watches:
                 if self._by_folder.pop(number, None):
                     self._news.remove(number)
 
@@ -262,20 +271,20 @@ class LiveRuns:
 
     def _listen(self, task_id: str, watch: Watch) -> None:
         """Wake up when something appears in the run's folder, among its questions, or among its waiting processes."""
-        numbers = tuple(number for path in (watch.place, *watch.talk) if (number := self._news.add(path)) is not None)
+        numbers = tuple(number for path in watch.watched if (number := self._news.add(path)) is not None)
         if watch.hearing is not None and (stream := self._news.add(watch.hearing.path, IN_MODIFY)) is not None:
             numbers = (*numbers, stream)
         self._by_folder.update(dict.fromkeys(numbers, task_id))
-        watch.stirred |= not set(numbers).issubset(watch.folders)  # check for what came before the watch
-        watch.folders = numbers
+        watch.stirred |= not set(numbers).issubset(watch.watches)  # check for what came before the watch
+        watch.watches = numbers
         self._listen_to_reports(task_id, watch)
 
     def _listen_to_reports(self, task_id: str, watch: Watch) -> None:
         """Wake up on its reports once the file exists, since it may be filled long after it was created."""
-        number = self._news.add(f"{watch.place}/{USAGE_FILE}", IN_MODIFY)
-        if number is not None and number not in watch.folders:
+        number = self._news.add(f"{watch.folders.desk}/{USAGE_FILE}", IN_MODIFY)
+        if number is not None and number not in watch.watches:
             self._by_folder[number] = task_id
-            watch.folders = (*watch.folders, number)
+            watch.watches = (*watch.watches, number)
 
     def _watch_shim(self, task_id: str, watch: Watch, recorded: int | None = None) -> None:
         """Wake up when the shim ends; a shim that stays for leftovers is noticed by the regular check."""
@@ -334,7 +343,7 @@ class LiveRuns:
                 self._mail.post(Changed(task_id))
                 return
             self._watch_shim(task_id, watch)
-        if (touched or not watch.folders) and self._count(task_id, watch):
+        if (touched or not watch.watches) and self._count(task_id, watch):
             return
         if (touched and _has_talk(watch)) or _is_due(watch, now):
             self._attend(task_id, watch, now)
@@ -350,7 +359,7 @@ class LiveRuns:
 
     def _count(self, task_id: str, watch: Watch) -> bool:
         """Have the meter count what the run reported; returns whether that is under way."""
-        if not self._meter.is_due(task_id, watch.place, limited=watch.limited):
+        if not self._meter.is_due(task_id, watch.folders.desk, limited=watch.limited):
             return False
         watch.stirred = True  # check it once more afterwards, whatever else it needs
         return self._meter.count(task_id, self._config_of(watch).stop_grace)
@@ -430,9 +439,9 @@ def _is_due(watch: Watch, now: float) -> bool:
     if not (watch.asked or watch.waiting is not None) or now - watch.attended < _ATTEND_EVERY:
         return False
     # its task's log may have grown, perhaps by a process that was killed right after
-    before, watch.logged = watch.logged, size_of(f"{watch.place}/../../{LOG_FILE}")
+    before, watch.logged = watch.logged, size_of(f"{watch.folders.record}/{LOG_FILE}")
     is_unchanged = watch.logged == before and watch.attended and not watch.asked
-    if is_unchanged and has_waiting_process(watch.place):
+    if is_unchanged and has_waiting_process(watch.folders.desk):
         watch.attended = now + _ATTEND_EVERY  # a lock says so: nothing else need be looked at, and less often
         return False
     return True
@@ -440,10 +449,10 @@ def _is_due(watch: Watch, now: float) -> bool:
 
 def _is_touched(watch: Watch) -> bool:
     """Whether something was created in the run's folders since the last check."""
-    if watch.folders:
+    if watch.watches:
         watch.stirred, stirred = False, watch.stirred
         return stirred
-    touch = tuple(_touch(path) for path in (watch.place, *watch.talk))
+    touch = tuple(_touch(path) for path in watch.watched)
     watch.touch, before = touch, watch.touch
     return touch != before or touch[0] == 0
 

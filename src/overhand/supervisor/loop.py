@@ -19,7 +19,7 @@ from overhand.agents import hand_to_stand_in
 from overhand.errors import Busy, Damaged, OverhandError
 from overhand.items import is_tag_behind, note_ended_leftovers, sync_tag
 from overhand.plans import begin_plan
-from overhand.policy import Actor, Config, config_of_task, remember_project, trusted_config
+from overhand.policy import Actor, Config, config_of_task, trusted_config
 from overhand.record import Store, open_tasks
 from overhand.runs import (
     cancel_queued,
@@ -402,16 +402,16 @@ def say(text: str) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Hold the project's lock and work; a second supervisor leaves at once."""
-    store = Store(os.path.realpath(argv[0]))
+    """Hold the project's lock and work; a second supervisor leaves at once. It is given the project and its record."""
+    store = Store(os.path.realpath(argv[0]), argv[1] if len(argv) > 1 else None)
     os.chdir("/")
-    store.ensure()
+    if len(argv) == 1:
+        store.ensure()
     become_subreaper()
     try:
         with Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
             if size_of(f"{store.own}/log") > 1_000_000:
                 os.truncate(f"{store.own}/log", 0)
-            remember_project(store.root)
             with (
                 Server(client.address(store, client.own_folder(store)), f"{store.own}/sock") as server,
                 ThreadPoolExecutor(_THREADS, thread_name_prefix="job") as pool,

@@ -28,7 +28,7 @@ _DAY_EVERY = 1.0  # seconds between counts of the day's usage while it holds the
 class _Reports:
     """What was counted of one run."""
 
-    place: str
+    desk: str
     counted: int = -1  # bytes of its reports; unknown at first: another supervisor may have counted before
     asked: int = 0  # how often other tasks used a budget that it draws on
     answered: int = 0  # the value of `asked` at its last count
@@ -46,12 +46,12 @@ class Meter:
 
     # one run
 
-    def is_due(self, task_id: str, place: str, *, limited: bool) -> bool:
+    def is_due(self, task_id: str, desk: str, *, limited: bool) -> bool:
         """Whether this run has reported something new, or another task used a budget that it draws on."""
         known = self._runs.get(task_id)
-        if known is None or known.place != place:
-            known = self._runs[task_id] = _Reports(place)
-        size = size_of(f"{place}/{USAGE_FILE}")
+        if known is None or known.desk != desk:
+            known = self._runs[task_id] = _Reports(desk)
+        size = size_of(f"{desk}/{USAGE_FILE}")
         if known.counted < 0 and not size and not limited:
             known.counted = 0
         return size != known.counted or known.asked != known.answered
@@ -59,7 +59,7 @@ class Meter:
     def count(self, task_id: str, grace: float) -> bool:
         """Count it in a job; the run is stopped if a limit is reached. False if another job is under way."""
         known = self._runs[task_id]
-        size, asked, now = size_of(f"{known.place}/{USAGE_FILE}"), known.asked, time.monotonic()
+        size, asked, now = size_of(f"{known.desk}/{USAGE_FILE}"), known.asked, time.monotonic()
         note = now - known.noted >= NOTE_EVERY
         actor = self._actor(task_id)
 

@@ -55,7 +55,7 @@ class Plans:
         if current is None:
             return
         executor = self._open.get(plan.id)
-        if executor is None and is_held(f"{self._store.folder(plan.id)}/{PLAN_LOCK}"):
+        if executor is None and is_held(f"{self._store.record(plan.id)}/{PLAN_LOCK}"):
             # a Python process executes it itself, with functions that only it has
             self._jobs.retry(plan.id, time.monotonic() + _AGAIN)
             return

@@ -191,5 +191,5 @@ def waits_for_child(store: Store, task: Task) -> bool:
     current = task.current_run
     if current is None or current.waiting is not None:
         return current is not None
-    folder = f"{store.run_folder(task.id, current.id)}/waiting"
+    folder = f"{store.desk(task.id, current.id)}/waiting"
     return any(is_held(f"{folder}/{name}") for name in names_in(folder))

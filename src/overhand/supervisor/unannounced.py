@@ -24,7 +24,7 @@ class Unannounced:
     def look(self) -> list[str]:
         """The tasks that were made since the last look."""
         try:
-            mark = os.stat(self._store.workspaces).st_mtime_ns
+            mark = os.stat(f"{self._store.home}/tasks").st_mtime_ns
         except OSError:
             return []
         if mark == self._mark and not self._unfinished:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from overhand.system.files import put_new, random_text, read_file, read_named, remove_file, second_name, size_of
     from overhand.system.files import write_file, write_if_missing, write_new
     from overhand.system.git import is_safe_directory, is_untracked, linked_worktrees, repository_of, run_git
-    from overhand.system.git import tag_commit
+    from overhand.system.git import tag_commit, tracked_files
     from overhand.system.jsonline import dump_line, dump_spaced, load_line
     from overhand.system.machine import LINUX, ancestors_of, boot_id, command_line_has, environment_of, epoch_of
     from overhand.system.machine import known_sessions, machine_id, mask_secrets, now_stamp, outside_runs
@@ -32,7 +32,7 @@ else:
             "files": "LOCK_PATIENCE MAX_DOCUMENT MAX_PLAN Lock busy_error has_reader is_held is_own is_stopped "
             "is_there kernel_holder lock_holder names_in put_file put_new random_text read_file read_named "
             "remove_file second_name size_of write_file write_if_missing write_new",
-            "git": "is_safe_directory is_untracked linked_worktrees repository_of run_git tag_commit",
+            "git": "is_safe_directory is_untracked linked_worktrees repository_of run_git tag_commit tracked_files",
             "jsonline": "dump_line dump_spaced load_line",
             "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of known_sessions machine_id "
             "mask_secrets now_stamp outside_runs pid_namespace pidfd shim_place shown_address start_time",

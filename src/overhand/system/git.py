@@ -122,6 +122,11 @@ def is_untracked(root: str, path: str) -> bool:
     return run_git(root, "ls-files", "-z", "--", path) == ""
 
 
+def tracked_files(root: str, path: str) -> list[str]:
+    """The files below a path that git tracks."""
+    return (run_git(root, "ls-files", "-z", "--", path) or "").split("\0")[:-1] if repository_of(root) else []
+
+
 def run_git(root: str, *args: str) -> str | None:
     """The output of a git command in the repository around a folder; None if there is none, or git fails."""
     repository = find_repository(root)

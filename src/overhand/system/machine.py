@@ -231,9 +231,12 @@ def known_sessions(place: str) -> dict[int, float]:
 # environments
 
 
+STATE_VARIABLE = "OVERHAND_STATE"  # the user's folder for records: not a run's, but the user's own setting
+
+
 def outside_runs(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment without the variables that mark a process as part of a run."""
-    return {name: value for name, value in env.items() if not name.startswith("OVERHAND_")}
+    """An environment without the variables of a run: what is started belongs to another one, or to none."""
+    return {name: value for name, value in env.items() if not name.startswith("OVERHAND_") or name == STATE_VARIABLE}
 
 
 def mask_secrets(text: str, env: Mapping[str, str] | None = None, also: Collection[str] = ()) -> str:

@@ -11,8 +11,6 @@ from overhand.system import (
     LINUX,
     command_line_has,
     environment_of,
-    is_held,
-    lock_holder,
     process_table,
     send_signal,
     start_time,
@@ -49,20 +47,12 @@ def end_all(project: Path) -> None:
 def supervisors(project: Path) -> set[int]:
     """The lock holder, and supervisors that are just starting and would take the lock next."""
     words = "overhand.supervisor", os.path.realpath(project)
-    starting = {pid for pid in pids() if all(command_line_has(pid, word) for word in words)}
-    return starting | _lock_holder(project)
+    return {pid for pid in pids() if all(command_line_has(pid, word) for word in words)}
 
 
 def pids() -> list[int]:
     """Every process, zombies included: a third of what the table of processes takes to read."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()] if LINUX else [*process_table()]
-
-
-def _lock_holder(project: Path) -> set[int]:
-    """The holder of the supervisor's lock; its pid counts only while the lock is held."""
-    path = str(project / ".agent-workspaces/.supervisor/lock")
-    pid = lock_holder(path) if is_held(path) else None
-    return {pid} if pid else set()
 
 
 def _strays(project: Path) -> set[int]:

@@ -43,7 +43,28 @@ class ProjectDir:
     path: Path
     config_home: Path
     trust: bool = True
+    state_home: Path = Path()  # of the user; without one a folder of its own in `config_home`
     _changed: bool = field(default=True, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.state_home == Path():
+            self.state_home = self.config_home / "state"
+
+    @property
+    def record(self) -> Path:
+        """The project's record, in the user's state folder."""
+        for facts in self.state_home.glob("overhand/projects/*/project.json"):
+            if json.loads(facts.read_bytes())["paths"][:1] == [str(self.path)]:
+                return facts.parent.resolve()
+        return self.state_home / "overhand/projects/.none"
+
+    def task_record(self, task_id: str) -> Path:
+        """The record of a task: its log, its result and its runs."""
+        return self.record / "tasks" / task_id
+
+    def workspace(self, task_id: str) -> Path:
+        """The folder of a task in the project: its documents."""
+        return self.path / ".agent-workspaces" / task_id
 
     def agent(self, name: str, *actions: str, **overhand_keys: object) -> Path:
         """Add (or replace) a scripted agent; keywords go under `overhand:` in its file."""
@@ -107,7 +128,7 @@ class ProjectDir:
         outside = {
             name: value for name, value in os.environ.items() if not name.startswith(("OVERHAND_", *SCREEN_SIGNS))
         }
-        return {**outside, "XDG_CONFIG_HOME": str(self.config_home)}
+        return {**outside, "XDG_CONFIG_HOME": str(self.config_home), "XDG_STATE_HOME": str(self.state_home)}
 
     def cleanup(self) -> None:
         """End every process that the project started, and wait until they are gone."""
@@ -118,6 +139,7 @@ class ProjectDir:
             except subprocess.TimeoutExpired:
                 pass  # what it could not stop is killed below
         processes.end_all(self.path)
+        shutil.rmtree(self.record, ignore_errors=True)
         shutil.rmtree(self.config_home, ignore_errors=True)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def overhand_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProjectDir]:
     """A project in a temporary folder, with an agent `worker` that completes; what it started is ended.
 
-    The Python API in the test itself sees the same private user-level configuration as the command.
+    The Python API in the test itself sees the same private user-level configuration and records as the command.
     """
     from overhand.testing.project import make_project
 
@@ -26,6 +26,7 @@ def overhand_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     for name in [name for name in os.environ if name.startswith("OVERHAND_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(project.config_home))
+    monkeypatch.setenv("XDG_STATE_HOME", str(project.state_home))
     try:
         project.trust_files()  # now: the Python API may be what a test uses first
         yield project

@@ -34,9 +34,13 @@ _COMMANDS = {
 }
 
 
-def agents(session: Session, name: list[str] | str | None = None, example: bool = False) -> Reply:
+def agents(
+    session: Session, name: list[str] | str | None = None, example: bool = False, unpause: bool = False
+) -> Reply:
     """What is there, what is wrong with what cannot be used, and what to do next."""
     words = [name] if isinstance(name, str) else list(name or ())
+    if unpause:
+        return _unpause(session, words)
     if len(words) == 2 and words[0] == "test" and not example:
         return trial(session, words[1])
     if len(words) > 1:
@@ -65,6 +69,22 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
     if not only:
         payload["default"] = _default(session, config)
     return Reply(payload, 1 if rows and only and rows[0]["problem"] else 0)
+
+
+def _unpause(session: Session, words: list[str]) -> Reply:
+    """Lift the pause of a program, named by itself or by an agent that uses it; what waits for it starts at once."""
+    if len(words) != 1:
+        raise BadInput("--unpause needs one name.", "overhand agents NAME --unpause")
+    from overhand.agents import all_pauses, end_pause, find_agent
+    from overhand.policy import find_caller, load_config, require_person
+
+    require_person(find_caller(session.store), "Lifting a pause")
+    paused = all_pauses(session.store)
+    driver = words[0] if words[0] in paused else find_agent(session.root, words[0], load_config(session.root)).driver
+    if driver in paused:
+        end_pause(session.store, driver)
+        session.hand_over([])
+    return Reply({"schema": "overhand.agents/1", "unpaused": driver, "was_paused": driver in paused})
 
 
 def _files(session: Session, config: Any, names: list[str]) -> list[dict[str, Any]]:

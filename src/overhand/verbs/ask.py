@@ -54,8 +54,8 @@ def ask(
             "`overhand ask` is for an agent inside its run; this is a shell.",
             "See what waits for an answer: overhand answer",
         )
-    place = session.store.run_folder(caller.task, caller.run)
-    seconds = option_duration("--timeout", timeout) if timeout is not None else _max_block(place)
+    folders = session.store.run_folders(caller.task, caller.run)
+    seconds = option_duration("--timeout", timeout) if timeout is not None else _max_block(folders.place)
     if again is not None:
         known = session.store.task(caller.task).question(int(again)) if again.isascii() and again.isdigit() else None
         if known is None:
@@ -67,21 +67,21 @@ def ask(
         asking = Asking(text=question, options=option or (), only=closed, step=step or "")
         asked = ask_question(session.store, caller.task, caller.run, asking, caller.by(session.via))
     session.progress(f"Waiting for an answer to question {asked.seq} …")
-    with WaitingMark(place, asked.seq):
+    with WaitingMark(folders.desk, asked.seq):
         answer = wait_for_answer(session.store, caller.task, asked, seconds, cancelled=session.gone)
         if answer is None and has_unread_files(session.store, session.store.task(caller.task)):
             # written by hand while no supervisor ran
             take_in_files(session.store, session.store.task(caller.task), caller.by(session.via))
             answer = recorded_answer(session.store, caller.task, asked.seq)
         if answer is None and not session.is_gone():  # a client that is gone does not wait
-            leave_waiting_mark(place, asked.seq)
+            leave_waiting_mark(folders.desk, asked.seq)
     if answer is None:
         raise TimedOut(
             f"Question {asked.seq} is not answered yet; it stays open.",
             f"Wait on within 30 seconds: overhand ask --again {asked.seq}",
             seq=asked.seq,
         )
-    for mark in unread_marks(place, asked.seq):
+    for mark in unread_marks(folders.desk, asked.seq):
         remove_file(mark)  # of an earlier call: now the answer is read
     shown = {"schema": "overhand.ask/1", "task_id": caller.task, "seq": asked.seq, "question": asked.text}
     return Reply({**shown, "answer": answer})

@@ -17,7 +17,6 @@ from overhand.policy import (
     find_caller,
     load_config,
     require_person,
-    require_seal,
     require_trusted,
     settings_files,
 )
@@ -122,13 +121,12 @@ def _check_task(session: Session, task_id: str) -> Reply:
     require_person(find_caller(session.store), "Running checks")
     if task.status is None or task.judged_run is None:
         verb = "wait" if task.run_state else "run"
-        raise Refused(f"Task {task.handle} has not been judged yet.", f"First: overhand {verb} {task.handle}")
+        raise Refused(f"Task {task.name} has not been judged yet.", f"First: overhand {verb} {task.name}")
     config = load_config(session.root)
     known = {command for _, command in config.checks}
     if any(check.command in known for check in task.checks):
         require_trusted(session.root, settings_files(session.root))
-    require_seal(task)
-    contract = contract_in(session.store.folder(task.id)) if task.node else None
+    contract = contract_in(session.store.record(task.id)) if task.node else None
     if not task.checks and contract is None:
         raise Refused(f"Task {task.handle} has no checks.", 'Give some when you delegate: --verify "pytest -q"')
     session.progress(f"Running its checks ({len(task.checks)}) …")
@@ -146,7 +144,7 @@ def _recheck(session: Session, task: Task, config: Config, contract: dict[str, A
     unverified: tuple[str, ...] = ()
     result = read_result(session, task) if contract is not None else {}
     if contract is not None and result.get("claimed") == "completed":
-        inputs = inputs_in(session.store.folder(task.id))
+        inputs = inputs_in(session.store.record(task.id))
         kept = check_promises(contract, result.get("data"), inputs, session.root)
         unverified = unverified_promises(contract)
     checks = checks_as_json(facts, kept, session.root)
@@ -158,7 +156,7 @@ def _recheck(session: Session, task: Task, config: Config, contract: dict[str, A
 
 def _note(actor: Actor, task: Task, verified: str, checks: list[dict[str, Any]]) -> None:
     """The receipt has the newest run of the checks; the verdict of record stays as it was."""
-    folder = actor.store.folder(task.id)
+    folder = actor.store.record(task.id)
     with actor.store.lock(task.id, actor.by) as locked:
         raw = read_file(f"{folder}/result.json", MAX_RESULT)
         if raw is None or locked.task.judged_run != task.judged_run or locked.task.current_run:

@@ -84,7 +84,7 @@ def _create(
     return {
         **about_task("checkpoint", task),
         "checkpoint_id": made,
-        "path": session.store.relative(f"{session.store.folder(task_id)}/checkpoints/{made}.md"),
+        "path": session.store.relative(f"{session.store.record(task_id)}/checkpoints/{made}.md"),
         "words": words,
         "tokens": tokens,
         "git_tag": tag,
@@ -108,7 +108,7 @@ def _show(session: Session, caller: Caller, name: str | None) -> dict[str, Any]:
         **about_task("checkpoint", task),
         "checkpoint_id": found,
         "document": checkpoint_json(session.store, task.id, found),
-        "path": session.store.relative(f"{session.store.folder(task.id)}/checkpoints/{found}.md"),
+        "path": session.store.relative(f"{session.store.record(task.id)}/checkpoints/{found}.md"),
         "text": text,
         "raw": True,
     }

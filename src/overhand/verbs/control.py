@@ -17,7 +17,6 @@ from overhand.policy import (
     find_caller,
     load_config,
     require_person,
-    require_seal,
     require_trusted,
 )
 from overhand.record import ABSENT, Accepted, Judged, StopRequested, keep_environment, open_tasks
@@ -119,7 +118,7 @@ def ask_to_stop(session: Session, caller: Caller, task_id: str, now: bool) -> st
         current = task.current_run
         if task.queued or (task.created and task.status is None and not task.runs):
             locked.append(Judged(run=None, status="cancelled", summary="Stopped before it began."), sync=True)
-            end_checks(session.store.folder(task_id))
+            end_checks(session.store.record(task_id))
             return "queued"
         if current is None and (_awaited(task) or (task.status == "needs-input" and task.open_questions)):
             summary = f"Stopped while it waited for {'what it had delegated' if _awaited(task) else 'an answer'}."
@@ -131,7 +130,7 @@ def ask_to_stop(session: Session, caller: Caller, task_id: str, now: bool) -> st
         locked.append(StopRequested(why="now" if now else "stopped"))
         being_checked = current.has_ended
     if being_checked:
-        end_checks(session.store.folder(task_id))
+        end_checks(session.store.record(task_id))
     return "asked"
 
 
@@ -207,7 +206,7 @@ def run_again(
     task_id = workspace_of(id) if os.path.isdir(id) and os.sep in id else None
     if task_id is None:
         task_id = session.store.resolve(id)
-    elif os.path.realpath(id) != os.path.realpath(session.store.folder(task_id)):
+    elif os.path.realpath(id) != os.path.realpath(session.store.workspace(task_id)):
         raise BadInput(
             f"{id} is not in this project's .agent-workspaces.",
             f"Name that project: overhand --project DIR run {task_id}",
@@ -224,8 +223,6 @@ def run_again(
     require_trusted(session.root, chosen.trusted_with)
     if task.created is None:
         _record_folder(session, caller, task, chosen, config)
-    else:
-        require_seal(task)
     return queue_again(session, caller, task_id, Accepted(agent=chosen.name), "run", wait=wait)
 
 
@@ -267,7 +264,6 @@ def next_plan_run(task: Task, how: dict[str, Any], agent: str | None, budget: st
     """The next run of a plan, to be queued: verified nodes stay, the rest continues."""
     if agent is not None:
         raise BadInput("A plan has no agent of its own.", "Name the agents of its nodes in its file.")
-    require_seal(task)
     return Accepted(resume=how if task.runs else ABSENT, budget=ABSENT if budget is None else budget)
 
 
@@ -296,10 +292,9 @@ def _record_folder(session: Session, caller: Caller, task: Task, agent: Agent, c
         "checks": drafted.get("checks", []),
         "handoff": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),
         "parent": drafted.get("parent"),
-        **{name: drafted[name] for name in ("settings", "budget", "seal") if name in drafted},
+        **{name: drafted[name] for name in ("settings", "budget") if name in drafted},
     }
-    os.makedirs(f"{session.store.folder(task.id)}/ipc", exist_ok=True)
-    session.store.adopt_folder(task.id, created, caller.by(session.via))
+    session.store.adopt_folder(task.id, text.encode("utf-8", "replace"), created, caller.by(session.via))
 
 
 def require_runnable(session: Session, task: Task, *, again: bool = False) -> None:
@@ -351,9 +346,13 @@ def _require_item(session: Session, task: Task) -> None:
             )
 
 
-def clean(session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False) -> Reply:
-    """Remove tasks that ended long ago and that a person has seen."""
+def clean(
+    session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False, gone: bool = False
+) -> Reply:
+    """Remove tasks that ended long ago and that a person has seen, or the records of projects that are gone."""
     require_person(find_caller(session.store), "Cleaning")
+    if gone:
+        return _clean_gone(session, dry_run=dry_run, yes=yes)
     before = time.time() - option_duration("--older", older or "7d", "Write it as 7d or 12h.")
     found, kept = [], 0
     states = list(session.store.tasks())
@@ -368,14 +367,32 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
         elif task.status is not None:
             kept += 1
     if found and not dry_run and not yes:
-        question = f"Remove what is finished (tasks: {len(found)})?"
-        if session.confirm is None:
-            raise BadInput(f"{question} There is no terminal to ask.", "Add --yes, or look first: --dry-run")
-        if not session.confirm(question):
-            raise Refused("Nothing was removed.", "See what would go: overhand clean --dry-run")
+        _confirm_removal(session, f"Remove what is finished (tasks: {len(found)})?")
     removed = [] if dry_run else [s.id for s in found if _remove(session, s)]
     rows = [{"task_id": s.id, "handle": s.handle, "title": s.title, "status": s.status} for s in found]
     return Reply({"schema": "overhand.clean/1", "dry_run": dry_run, "tasks": rows, "removed": removed, "kept": kept})
+
+
+def _confirm_removal(session: Session, question: str) -> None:
+    if session.confirm is None:
+        raise BadInput(f"{question} There is no terminal to ask.", "Add --yes, or look first: --dry-run")
+    if not session.confirm(question):
+        raise Refused("Nothing was removed.", "See what would go: overhand clean --dry-run")
+
+
+def _clean_gone(session: Session, *, dry_run: bool, yes: bool) -> Reply:
+    """Remove the records of projects whose folder no longer exists."""
+    from overhand.record import known_roots, remove_record
+
+    gone = [one for one in known_roots() if one.gone]
+    if gone and not dry_run and not yes:
+        _confirm_removal(session, f"Remove the records of projects that are gone ({len(gone)})?")
+    removed = []
+    for one in gone if not dry_run else ():
+        remove_record(one.folder)
+        removed.append(one.root)
+    rows = [{"project": one.root, "record": one.folder} for one in gone]
+    return Reply({"schema": "overhand.clean/1", "dry_run": dry_run, "projects": rows, "removed": removed})
 
 
 def _is_over(session: Session, task: Task) -> bool:
@@ -398,8 +415,9 @@ def _remove(session: Session, task: Task) -> bool:
             if locked.task.judged != task.judged:
                 return False
             grave = f"{session.store.own}/removed-{random_text(8)}"
-            os.rename(session.store.folder(task.id), grave)
+            os.rename(session.store.record(task.id), grave)
         shutil.rmtree(grave)
+        shutil.rmtree(session.store.workspace(task.id), ignore_errors=True)
     except (OSError, OverhandError) as error:
         told = error.message if isinstance(error, OverhandError) else f"{task.id} could not be removed: {error}"
         session.tell(told)

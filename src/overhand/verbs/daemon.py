@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand.errors import BadInput, Refused
+from overhand.errors import BadInput, OverhandError, Refused
 from overhand.policy import find_caller, require_person
 from overhand.supervisor import (
     ask_supervisor,
@@ -37,8 +37,10 @@ _PATIENCE = 20.0  # seconds for it to begin; two of them for the first scan of t
 _LOOK_EVERY = 2.0  # seconds between looks whether a supervisor runs
 
 
-def daemon(session: Session, do: str = "", follow: bool = False, print: bool = False) -> Reply:
+def daemon(session: Session, do: str = "", follow: bool = False, print: bool = False, pid: bool = False) -> Reply:
     """Without a word, watch in the foreground."""
+    if pid:
+        return _pid(session, do)
     if follow and do != "log":
         raise BadInput("--follow is for `daemon log`.", "overhand daemon log -f")
     if print and do != "install":
@@ -56,6 +58,18 @@ def daemon(session: Session, do: str = "", follow: bool = False, print: bool = F
 
     ensure_project(session)
     return _start(session) if do == "start" else Reply({"schema": SCHEMA}, stream=_watch(session))
+
+
+def _pid(session: Session, do: str) -> Reply:
+    """The process of the project's supervisor, with tags watched or not."""
+    if do:
+        raise BadInput("--pid goes with no other word.", "overhand daemon --pid")
+    found = running_supervisor(session.store) if session.store.exists() else None
+    if found is None:
+        raise OverhandError(
+            "No supervisor of this project is running.", "Any verb that starts or settles something starts one."
+        )
+    return Reply({"schema": SCHEMA, "do": "pid", "pid": found, "text": str(found), "raw": True})
 
 
 def status(session: Session) -> Row:
@@ -242,8 +256,9 @@ def _install(session: Session, is_print: bool) -> Reply:
         "unit_path": f"~/.config/systemd/user/{name}.service",
         "plist_path": f"~/Library/LaunchAgents/overhand.{name}.plist",
     }
-    # the agent programs, and the folder of the trusted files
-    env = {key: value for key in ("PATH", "XDG_CONFIG_HOME") if (value := os.environ.get(key))}
+    # the agent programs, the folder of the trusted files, and that of the record
+    names = "PATH", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "OVERHAND_STATE"
+    env = {key: value for key in names if (value := os.environ.get(key))}
     lines = "\n".join(
         f"Environment={json.dumps(f'{key}={value}', ensure_ascii=False).replace('%', '%%')}"
         for key, value in env.items()

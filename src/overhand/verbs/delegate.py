@@ -205,6 +205,6 @@ def _receipt(session: Session, task: Task, agent: Agent, draft: Draft, *, prepar
         "checks": [vars(check) for check in task.checks],
         "contract": task.contract,
         "warnings": [problem.as_json() for problem in draft.problems],
-        "folder": session.store.relative(session.store.folder(task.id)),
+        "folder": session.store.relative(session.store.workspace(task.id)),
         "next": [f"overhand {verb} {task.handle}" for verb in (("run",) if prepared else ("wait", "show", "stop"))],
     }

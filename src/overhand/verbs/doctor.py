@@ -15,7 +15,7 @@ from overhand.items import is_tag_behind, search_tags, sync_tag
 from overhand.policy import Config, find_caller, load_config, require_person, untrusted_files
 from overhand.runs import living_members
 from overhand.supervisor import hand_to_supervisor, running_supervisor
-from overhand.system import epoch_of, is_stopped, linked_worktrees, machine_id, read_file, write_file
+from overhand.system import epoch_of, is_stopped, linked_worktrees, machine_id, read_file, tracked_files, write_file
 from overhand.verbs.tasks import looks_dead, needs_supervisor, refresh_task
 from overhand.verbs.verb import Reply, Session
 
@@ -97,6 +97,7 @@ def _repair(session: Session, finding: Finding) -> None:
 
 
 PROBLEM, NOTE = "problem", "note"
+_LOCAL = "Keep records on a local disk: OVERHAND_STATE=/local/dir"
 _LARGE = 1_000_000_000
 _OLD = 3600.0
 _DAY = 86400.0
@@ -116,6 +117,7 @@ CODES = {
     "settings": "the settings cannot be read",
     "untrusted": "agent files or settings that nobody has trusted",
     "not-ignored": "git would see the tasks",
+    "tracked": "git tracks files of tasks",
     "agent": "an agent file with problems",
     "no-agent": "neither an agent file nor an agent program",
     "login": "an agent program without a login",
@@ -187,7 +189,7 @@ def all_findings(session: Session) -> Iterator[Finding]:
             states.append(session.store.task(name))
             yield from damage(states[-1])
         except OverhandError as error:
-            where = f".agent-workspaces/{name}"
+            where = session.store.record(name)
             yield Finding("unreadable", f"{where}: {error.message}", "It is no task.", f"ls -la {where}")
     yield from supervisor(session, states)
     for state in states:
@@ -222,7 +224,7 @@ def which(name: str) -> str | None:
 
 
 def locks(session: Session) -> Iterator[Finding]:
-    """Whether file locks in the project work between processes."""
+    """Whether file locks in the record work between processes."""
     from overhand.verbs.setup import NETWORK_DISKS, file_system
 
     folder = session.store.own
@@ -231,10 +233,10 @@ def locks(session: Session) -> Iterator[Finding]:
     kind = file_system(folder)
     if kind in NETWORK_DISKS:
         why = "Locks there cannot be trusted, so two machines could run the same task."
-        yield Finding("network-disk", f"The project is on {kind}.", why, "Move it to a local disk.")
+        yield Finding("network-disk", f"The record of this project is on {kind}.", why, _LOCAL)
     if trouble := broken_locks(folder):
         why = "Only they say who is alive; tasks could be run twice."
-        yield Finding("locks", f"File locks do not work in {folder}: {trouble}.", why, "Move it to a local disk.")
+        yield Finding("locks", f"File locks do not work in {folder}: {trouble}.", why, _LOCAL)
 
 
 _TRY = "import fcntl,sys\ntry: fcntl.flock(open(sys.argv[1]),6)\nexcept BlockingIOError: sys.exit(3)"
@@ -273,6 +275,10 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
         why = "Tasks could be committed by mistake."
         told = "echo '*' > .agent-workspaces/.gitignore"
         yield Finding("not-ignored", ".agent-workspaces/.gitignore is missing.", why, told, NOTE, fix="ignore")
+    if tracked := tracked_files(session.root, session.store.workspaces):
+        why = "Whoever clones this repository gets your tasks' documents."
+        told = "git rm -r --cached .agent-workspaces"
+        yield Finding("tracked", f"git tracks {len(tracked)} files in .agent-workspaces.", why, told)
     known = agent_files(session.root)
     for name, path in known.items() if config else ():
         try:
@@ -324,7 +330,7 @@ def task(session: Session, state: Task) -> Iterator[Finding]:
     if current is None and state.runs:
         driver = lookup(state.runs[-1].driver)
         open_job = driver.open_job if driver else None
-        shown = open_job(session.store.folder(state.id)) if open_job else None
+        shown = open_job(session.store.record(state.id)) if open_job else None
         if shown is not None:
             what = f"Task {handle}: its job elsewhere ({shown}) was neither fetched nor stopped."
             yield Finding("open-job", what, "It may still run there.", f"overhand resume {handle}", NOTE)
@@ -365,14 +371,20 @@ def leftover_files(session: Session, known: set[str]) -> Iterator[Finding]:
             what = orphan if inside else f"A git worktree is gone: {tree.path}"
             why = "Git keeps its branch reserved."
             yield Finding("orphan-worktree", what, why, f"git -C {session.root} worktree list", NOTE)
-    size, stray = _sizes(ours)
+    sizes = [_sizes(folder) for folder in (ours, session.store.home)]
+    size, stray = sum(one[0] for one in sizes), [path for one in sizes for path in one[1]]
     if stray:
         what = f"Temporary files of killed writers: {len(stray)}, such as {session.store.relative(stray[0])}."
         why = "They take room and do no harm."
         yield Finding("stray-files", what, why, f"ls -la {os.path.dirname(stray[0])}", NOTE)
     if size > _LARGE:
-        what = f".agent-workspaces takes {size / 1e9:.1f} GB."
+        what = f"The tasks of this project take {size / 1e9:.1f} GB, their record in {session.store.home} included."
         yield Finding("large", what, "Finished tasks can go.", "overhand clean --dry-run", NOTE)
+
+
+def folder_size(folder: str) -> int:
+    """The bytes in a folder."""
+    return _sizes(folder)[0]
 
 
 def _sizes(folder: str) -> tuple[int, list[str]]:
@@ -403,7 +415,10 @@ def facts(session: Session) -> dict[str, Any]:
         "file_system": file_system(store.own if there else session.root),
         "supervisor": running_supervisor(store) if there else None,
         "tasks": len(list(store.ids())),
+        "record": store.home if there else None,
         "bytes": _sizes(store.workspaces)[0],
+        "record_bytes": _sizes(store.home)[0] if there else 0,
+        "prepared": len(store.prepared()),
         "tools": {name: which(name) for name in TOOLS},
     }
 

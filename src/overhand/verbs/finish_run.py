@@ -67,7 +67,7 @@ def finish(
             "or finish with status partial or blocked and say in for_primary what is missing.".strip(),
             problems=shown,
         )
-    path = f"{session.store.run_folder(task.id, run.id)}/OUTPUT.md"
+    path = f"{session.store.desk(task.id, run.id)}/OUTPUT.md"
     write_file(path, text)
     more = {
         "status": output.status,
@@ -93,9 +93,9 @@ def _problems(store: Store, task: Task, run_id: str, text: str, status: str | No
     if status not in CLAIMS:
         fix = f"One of: {', '.join(CLAIMS)}."
         return [Problem("status-unknown", f"{status!r} is no status of a return.", fix=fix)]
-    place = store.run_folder(task.id, run_id)
-    spec = read_state(f"{place}/spec.json") or {}
-    returned = preview_return(text.encode(), spec, place)
+    folders = store.run_folders(task.id, run_id)
+    spec = read_state(f"{folders.place}/spec.json") or {}
+    returned = preview_return(text.encode(), spec, folders)
     if status != "completed":
         return [one for one in returned.problems if one.code not in ("contract-required", "section-required")]
     return list(preview_verdict(store, task, spec, returned).problems)
@@ -103,7 +103,7 @@ def _problems(store: Store, task: Task, run_id: str, text: str, status: str | No
 
 def preview_verdict(store: Store, task: Task, spec: dict[str, Any], returned: Returned) -> Verdict:
     """The verdict on a return as it stands, before the run is over and without the checks."""
-    folder = store.folder(task.id)
+    folder = store.record(task.id)
     handoff = parse_handoff(str(spec.get("handoff", "")))
     baseline = read_baseline(folder)
     output = returned.output
@@ -134,7 +134,7 @@ def handoff_of_caller(session: Session) -> Reply:
         raise StaleRun(
             f"Run {caller.run} has ended; its task is no longer its own.", "Nothing more is to be done: end."
         )
-    raw = read_file(f"{session.store.folder(caller.task)}/HANDOFF.md") or b""
+    raw = read_file(f"{session.store.workspace(caller.task)}/HANDOFF.md") or b""
     from overhand.questions import full_answer
     from overhand.runs import read_steps
 
@@ -153,6 +153,6 @@ def handoff_of_caller(session: Session) -> Reply:
         "seconds_left": None if caller.left is None else round(caller.left),
         "checks": [check.command for check in task.checks],
         "can_delegate": caller.can_delegate,
-        "output": f"{session.store.run_folder(caller.task, caller.run)}/OUTPUT.md",
+        "output": f"{session.store.desk(caller.task, caller.run)}/OUTPUT.md",
     }
     return Reply({**about_task("handoff", task), **more})

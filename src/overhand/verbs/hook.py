@@ -1,7 +1,7 @@
 """The stop hook of a coding agent: before it stops, it gets a list of everything that is wrong with its return.
 
-The agent's own program runs `python -m overhand.verbs.hook PROJECT PLACE`, PLACE being the run's folder. Any error
-here lets the agent stop: its return is judged afterwards anyway, and sent back if it is not accepted.
+The agent's own program runs `python -m overhand.verbs.hook PROJECT PLACE`, PLACE being the run's folder in the record.
+Any error here lets the agent stop: its return is judged afterwards anyway, and sent back if it is not accepted.
 """
 
 from __future__ import annotations
@@ -46,23 +46,26 @@ def reason_to_continue(store: Store, place: str, message: str) -> str:
     from overhand.runs import can_be_mended
 
     task_id, run_id = run_of_place(store, place) or ("", "")
-    if not run_id:
+    if not run_id or os.path.realpath(place) != store.run_folder(task_id, run_id):
         return ""
     task = store.task(task_id)
     run = task.current_run
     if run is None or run.id != run_id or _may_stop(store, task, run, place):
         return ""
     spec = read_state(f"{place}/spec.json") or {}
-    verdict = preview_verdict(store, task, spec, read_return(place, spec, heard=StreamSummary(text=[message])))
+    folders = store.run_folders(task_id, run_id)
+    verdict = preview_verdict(
+        store, task, spec, read_return(folders, spec, heard=StreamSummary(text=[message]), live=True)
+    )
     if not verdict.errors or not can_be_mended(verdict, spec) or _waits(store, task, run, place, message):
         return ""
-    return _reason(verdict, place) if _count(place) else ""
+    return _reason(verdict, folders.desk) if _count(folders.desk) else ""
 
 
 def _may_stop(store: Store, task: Task, run: Run, place: str) -> bool:
     """Whether nothing more is wanted of this run, or its return was sent back already."""
     unwanted = task.stop is not None or run.has_ended or os.path.exists(f"{place}/stopped")
-    elsewhere = os.path.lexists(f"{store.folder(task.id)}/OUTPUT.md")  # the judge finds out whose it is
+    elsewhere = os.path.lexists(f"{store.workspace(task.id)}/OUTPUT.md")  # the judge finds out whose it is
     return unwanted or elsewhere or task.repairs > 0 or bool(task.open_questions)
 
 
@@ -82,22 +85,22 @@ def _waits(store: Store, task: Task, run: Run, place: str, message: str) -> bool
     return any(command.word in _ENDS_TURN and command.refused is None for command in commands)
 
 
-def _count(place: str) -> bool:
+def _count(desk: str) -> bool:
     """Count that it is held back once more; False if that was often enough, or cannot be written."""
-    fd = os.open(f"{place}/held", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = os.open(f"{desk}/held", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         return os.fstat(fd).st_size < MOST and os.write(fd, b".") == 1
     finally:
         os.close(fd)
 
 
-def _reason(verdict: Verdict, place: str) -> str:
+def _reason(verdict: Verdict, desk: str) -> str:
     """Every problem at once: an agent is held back only a few times."""
     lines = [
         "Do not stop yet: your return could not be accepted as it stands. Mend all of this:",
         *(f"- {one.message}{f' {one.fix}' if one.fix else ''}" for one in verdict.problems),
         "Your return is this file, in the form that «How to return» asks for:",
-        f"    {place}/OUTPUT.md",
+        f"    {desk}/OUTPUT.md",
         "If something cannot be mended, return with the status partial, blocked or failed, and say there why.",
     ]
     return "\n".join(lines)

@@ -103,7 +103,7 @@ class AgentMessages(Tail):
 
 def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterator[dict[str, Any]]:
     """Everything recorded; with `follow` also what comes, until the task is judged."""
-    folder = session.store.folder(task_id)
+    folder = session.store.record(task_id)
     seen = 0
     tails: list[Tail] = []
     with session.store.subscribe([task_id]) as bell:

@@ -219,7 +219,7 @@ def plan_receipt(session: Session, task: Task, plan: Plan, found: plans.Checked)
         "depth": task.depth,
         "path": task.path,
         "warnings": [one.as_json() for one in found.problems],
-        "folder": session.store.relative(session.store.folder(task.id)),
+        "folder": session.store.relative(session.store.workspace(task.id)),
         "next": [f"overhand plan show {handle} --watch", f"overhand wait {handle}", f"overhand stop {handle}"],
     }
 

@@ -79,7 +79,7 @@ class View:
     def look(self) -> bool:
         """Read on; whether anything was new."""
         try:
-            fd = os.open(f"{self.store.folder(self.task_id)}/{EVENTS}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = os.open(f"{self.store.record(self.task_id)}/{EVENTS}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             return False
         parts, place = [], self._place

@@ -18,7 +18,6 @@ from overhand.policy import (
     find_caller,
     load_config,
     require_person,
-    require_seal,
     require_trusted,
 )
 from overhand.questions import choose_question, cut_text
@@ -26,7 +25,6 @@ from overhand.record import ABSENT, Accepted, RunEnded, RunStarted, new_run_id
 from overhand.runs import (
     Prepared,
     archive_last_run,
-    clean_environment,
     find_checkpoint,
     finish_run,
     lay_out_run,
@@ -36,7 +34,7 @@ from overhand.runs import (
     run_environment,
     tree_snapshot,
 )
-from overhand.system import hold_life, read_file, write_file
+from overhand.system import hold_life, outside_runs, read_file, write_file
 from overhand.verbs.ask import give_answer
 from overhand.verbs.control import next_plan_run, queue_again, require_runnable
 from overhand.verbs.show import describe_task
@@ -86,7 +84,6 @@ def resume_task(
         )
     chosen = find_agent(session.root, agent or task.agent, config)
     require_trusted(session.root, chosen.trusted_with)
-    require_seal(task)
     text = checked_budget(budget)
     require_budget_left(session.store, task.but(budget=text or task.budget))
     how = resume_from(session, caller, task, answer, from_)
@@ -143,7 +140,7 @@ class Opened:
     """A run in the foreground, on a person's terminal."""
 
     run_id: str
-    place: str
+    desk: str
     life: int
     before: str  # the run whose return stands, if this one leaves none
 
@@ -158,7 +155,6 @@ def open_session(session: Session, id: str) -> Reply:
     config = config_of_task(session.root, load_config(session.root), task.settings)
     agent, native = _session(session, task, config)
     require_trusted(session.root, agent.trusted_with)
-    require_seal(task)
     actor = Actor(session.store, config, caller.by(session.via), dict(os.environ))
     argv = session_command(agent, native)
     opened = _begin(session, actor, task.id, agent)
@@ -200,12 +196,12 @@ def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened
         made = run_created(run_id, agent.name, agent.driver, 0.0).replace(attached=True)
         accepted = Accepted(agent=agent.name, resume={"run": before, "why": "opened"})
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
-        return Opened(run_id, place, life, before)
+        return Opened(run_id, session.store.desk(task_id, run_id), life, before)
 
 
 def _foreground(argv: list[str], actor: Actor, task: Task, opened: Opened) -> int:
     """The program on our terminal, until it ends; Ctrl-C is for it. It holds `life` too: it may outlive us."""
-    env = {**clean_environment(actor.env), **run_environment(actor.store, task, opened.run_id)}
+    env = {**outside_runs(actor.env), **run_environment(actor.store, task, opened.run_id)}
     # a handler, not «ignore»: an ignored signal would be ignored in the program too
     kept = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
@@ -220,9 +216,9 @@ def _foreground(argv: list[str], actor: Actor, task: Task, opened: Opened) -> in
 
 def _end(actor: Actor, task_id: str, opened: Opened, code: int) -> None:
     """Record its end; a session that returned nothing leaves the earlier return to be judged again."""
-    output = f"{opened.place}/OUTPUT.md"
+    output = f"{opened.desk}/OUTPUT.md"
     earlier = read_file(f"{actor.store.run_folder(task_id, opened.before)}/OUTPUT.md")
-    if earlier is not None and not any(os.path.lexists(p) for p in (output, f"{opened.place}/result.json")):
+    if earlier is not None and not any(os.path.lexists(p) for p in (output, f"{opened.desk}/result.json")):
         write_file(output, earlier)
     with actor.store.lock(task_id, actor.by) as locked:
         current = locked.task.run(opened.run_id)

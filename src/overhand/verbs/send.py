@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import find_agent, lookup, translator
 from overhand.drafts import read_document
 from overhand.errors import BadInput, NotAllowed, Refused
-from overhand.policy import config_of_task, find_caller, load_config, require_seal, require_trusted
+from overhand.policy import config_of_task, find_caller, load_config, require_trusted
 from overhand.questions import Asking, deliver_answer, hand_over_events
 from overhand.record import Accepted, keep_environment
 from overhand.runs import message_event, require_budget_left
@@ -72,7 +72,7 @@ def _to_nodes(session: Session, caller: Caller, task: Task, text: str) -> dict[s
     """A message to a plan goes to every node that has not ended; nodes that begin later find it in their context."""
     task_id, current = task.id, task.current_run
     with session.store.lock(task_id, caller.by(session.via)) as locked:
-        locked.append(message_event(locked.folder, text).replace(run=current.id if current else None), sync=True)
+        locked.append(message_event(locked.record, text).replace(run=current.id if current else None), sync=True)
         task = locked.task
     held = session.hand_over([task_id])
     reached = []
@@ -144,13 +144,12 @@ def _may_send(session: Session, caller: Caller, task: Task) -> None:
     require_runnable(session, task, again=True)
     config = config_of_task(session.root, load_config(session.root), task.settings)
     require_trusted(session.root, find_agent(session.root, task.agent, config).trusted_with)
-    require_seal(task)
     require_budget_left(session.store, task)
 
 
 def _record(locked: LockedTask, text: str) -> str:
     """The message and what it starts, in one write: a crash leaves both or none."""
-    task, made = locked.task, message_event(locked.folder, text)
+    task, made = locked.task, message_event(locked.record, text)
     current = task.current_run
     if task.queued or (task.status is None and current is None):
         locked.append(made, sync=True)

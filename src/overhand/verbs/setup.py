@@ -75,8 +75,8 @@ def ensure_project(session: Session) -> None:
 
 
 def _set_up(session: Session) -> list[str]:
-    """The three files of `init`; only files that we wrote ourselves become trusted."""
-    from overhand.policy import content_digest, mark_trusted, remember_project
+    """The files of `init`; only files that we wrote ourselves become trusted."""
+    from overhand.policy import content_digest, mark_trusted
 
     known = session.store.exists()
     session.store.ensure()
@@ -86,14 +86,13 @@ def _set_up(session: Session) -> list[str]:
     checks = "".join(f'# {name} = "{command}"\n' for name, command in _proposed_checks(root).items())
     contents = {
         ".overhand/config.toml": _CONFIG.format(checks=checks or '# tests = "make test"\n'),
-        ".overhand/.gitignore": "local.toml\n",
+        ".overhand/.gitignore": "local.toml\nlanding/\n",
     }
     missing = [name for name in contents if not os.path.lexists(f"{root}/{name}")]
     if ".overhand/config.toml" in missing:  # trusted before it exists: a delegation that finds it may go on at once
         mark_trusted(root, {".overhand/config.toml": content_digest(contents[".overhand/config.toml"].encode())})
     wrote = [name for name in missing if write_if_missing(f"{root}/{name}", contents[name])]
-    wrote += [] if known else [".agent-workspaces/.gitignore"]
-    remember_project(root)
+    wrote += [] if known else [".agent-workspaces/.gitignore", ".agent-workspaces/.project"]
     return wrote
 
 
@@ -104,8 +103,9 @@ def _refuse_network_disk(session: Session) -> None:
     kind = file_system(session.store.own)
     if kind in NETWORK_DISKS and not os.environ.get("OVERHAND_ALLOW_NETWORK_DISK"):
         raise Refused(
-            f"{session.root} is on {kind}, where locks cannot be trusted.",
-            "Use a local disk, or set OVERHAND_ALLOW_NETWORK_DISK=1 if only one machine ever works there.",
+            f"Records would lie on {kind}, where locks cannot be trusted.",
+            "Keep them on a local disk: OVERHAND_STATE=/local/dir; or set OVERHAND_ALLOW_NETWORK_DISK=1 if only one "
+            "machine ever works there.",
         )
     probe = f"{session.store.own}/.probe-{random_text(8)}"  # its own: other processes may set up at the same time
     try:
@@ -116,11 +116,24 @@ def _refuse_network_disk(session: Session) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise Refused(
-            f"The file system of {session.root} has no working locks: {error}.", "Use a local disk."
+            f"The file system of {session.store.own} has no working locks: {error}.",
+            "Keep records on a local disk: OVERHAND_STATE=/local/dir",
         ) from error
     finally:
         os.close(fd)
         remove_file(probe)
+
+
+def projects(session: Session) -> Reply:
+    """Every project with a record, and the size of that."""
+    from overhand.record import known_roots
+    from overhand.verbs.doctor import folder_size
+
+    rows = [
+        {"project": one.root, "record": one.folder, "gone": one.gone, "bytes": folder_size(one.folder)}
+        for one in known_roots()
+    ]
+    return Reply({"schema": "overhand.projects/1", "projects": rows})
 
 
 def file_system(path: str) -> str:

@@ -19,7 +19,7 @@ def show(session: Session, id: str, output: bool = False, report: bool = False) 
     if output:
         from overhand.system import read_file
 
-        raw = read_file(f"{session.store.folder(task.id)}/OUTPUT.md")
+        raw = read_file(f"{session.store.record(task.id)}/OUTPUT.md")
         if raw is None:
             raise NotFound(f"Task {task.name} has no accepted OUTPUT.md.", f"See why: overhand show {task.name}")
         return Reply({**about_task("show", task), "text": raw.decode("utf-8", "replace"), "raw": True})
@@ -87,7 +87,8 @@ def describe_task(session: Session, task: Task, verb: str, result: dict[str, Any
         summary=result.get("summary") or task.summary,
         runs=[{key: vars(run)[key] for key in _RUN_KEYS} for run in task.runs],
         questions=_questions(session, task),
-        folder=session.store.relative(session.store.folder(task.id)),
+        folder=session.store.relative(session.store.workspace(task.id)),
+        record=session.store.record(task.id) if task.created else None,
         level=task.level,
         timeout=task.timeout,
         path=task.path,

@@ -78,11 +78,11 @@ class Headline:
         return shown
 
     def _everywhere(self) -> list[ProjectStatus]:
-        from overhand.policy import known_projects
+        from overhand.record import known_roots
 
-        for root in known_projects():
-            if root not in self.projects:
-                self.projects[root] = ProjectStatus(Session(root, self.session.via), own=False)
+        for one in known_roots():
+            if one.root not in self.projects and not one.gone:
+                self.projects[one.root] = ProjectStatus(Session(one.root, self.session.via), own=False)
         here = self.projects[self.session.root]
         return [p for p in self.projects.values() if p is not here or here.session.store.exists()]
 
@@ -124,6 +124,7 @@ class ProjectStatus:
             "counts": counts,
             "tasks": sum(counts.values()),
             "items": _typed(self.session.store),
+            "prepared": len(self.session.store.prepared()),
         }
 
     def _refresh(self) -> None:
@@ -197,14 +198,14 @@ class ProjectStatus:
             "question": first.text,
             "options": first.options,
             "path": task.path,
-            "file": store.relative(f"{store.folder(task.id)}/ipc/{first.stem}.question"),
+            "file": store.relative(f"{store.workspace(task.id)}/ipc/{first.stem}.question"),
         }
 
     def _sign(self, task_id: str, run: Run | None, now: float) -> float | None:
         """Seconds since a live run last wrote anything."""
         if run is None:
             return None
-        place = f"{self.session.store.workspaces}/{task_id}/runs/{run.id}"
+        place = self.session.store.run_folder(task_id, run.id)
         newest = self.overview.logs.get(task_id, 0.0)
         for name in ("stdout", "stderr"):
             try:

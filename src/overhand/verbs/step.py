@@ -41,7 +41,7 @@ def step(
         task_id = str(caller.task)
     if phase is not None:
         return _move_phase(session, caller, task_id, phase, reason or " ".join(words))
-    path = f"{session.store.folder(task_id)}/HANDOFF.md"
+    path = f"{session.store.workspace(task_id)}/HANDOFF.md"
     if not words:
         task, raw = session.store.task(task_id), read_file(path)
         if raw is None:

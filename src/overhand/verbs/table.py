@@ -142,7 +142,10 @@ SET_UP = (
         words=(
             Arg("NAME", "only this one; or `test NAME`: try it out", value="[test] NAME", many=True, optional=True),
         ),
-        options=(Arg("--example", "print an agent file to start from"),),
+        options=(
+            Arg("--example", "print an agent file to start from"),
+            Arg("--unpause", "use this program again at once, although its provider's limit was reached"),
+        ),
         about="`overhand agents test NAME` hands it one tiny task that only reads, and says what came of it. Whether a "
         "program is logged in is told from variables that are set and files that are there; they are never read.",
     ),
@@ -183,6 +186,7 @@ SET_UP = (
         "overhand.verbs.control:clean",
         options=(
             Arg("--older TIME", "how long ago they ended (7d)"),
+            Arg("--gone", "remove the records of projects whose folder no longer exists instead"),
             Arg("--dry-run", "only say what would go"),
             Arg("--yes", "without asking", short="-y"),
         ),
@@ -196,6 +200,14 @@ SET_UP = (
         "overhand.verbs.setup:demo",
         options=(Arg("--keep", "keep the demo's project folder"),),
         project=False,
+    ),
+    Verb(
+        "projects",
+        "the projects that have a record here, and where it is",
+        "overhand.verbs.setup:projects",
+        project=False,
+        about="Records lie in the state folder, $XDG_STATE_HOME/overhand or OVERHAND_STATE. Those of projects that are "
+        "gone are removed by: overhand clean --gone",
     ),
     Verb("version", "print the version", "overhand.verbs.setup:version", project=False),
     Verb(
@@ -284,6 +296,7 @@ FOR_SCRIPTS = (
             Arg("--live", "live runs: session, agent, start, deadline, depth, path"),
             Arg("--resumable", "only tasks that ended short and can go on"),
             Arg("--delegated", "only tasks that were handed to an agent, not merely prepared"),
+            Arg("--prepared", "only workspaces without a record: written by hand, or brought along with the files"),
             Arg("--cost", "tokens and money of each task, of what it delegated, of today and of all"),
         ),
         aliases=("ls",),
@@ -452,6 +465,7 @@ FOR_SCRIPTS = (
         options=(
             Arg("--follow", "log: wait for more", short="-f"),
             Arg("--print", "install: a systemd unit and a launchd plist that leave agents alive"),
+            Arg("--pid", "only print the process id of the project's supervisor; exit 1 if none is running"),
         ),
         about="It is the project's supervisor with tags switched on and no end: a file that has been left alone for 3 "
         "seconds is looked at, a #delegated tag on its Tags line is started within the caps, and a run that was lost "

@@ -305,7 +305,6 @@ def _note_claim(session: Session, path: str, held: Tag) -> None:
     if run := os.environ.get("OVERHAND_RUN"):
         claim["run"] = run
     try:
-        os.makedirs(session.store.own, exist_ok=True)
         fd = os.open(f"{session.store.own}/claims.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         with os.fdopen(fd, "wb") as file:
             file.write(dump_line(claim).encode() + b"\n")

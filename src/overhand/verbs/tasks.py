@@ -61,7 +61,7 @@ def remind_supervisor(session: Session, tasks: list[Task]) -> None:
 
 def _is_executed(session: Session, task: Task) -> bool:
     """Whether another process than the supervisor executes this plan."""
-    return task.is_plan and not task.queued and is_held(f"{session.store.folder(task.id)}/plan.lock")
+    return task.is_plan and not task.queued and is_held(f"{session.store.record(task.id)}/plan.lock")
 
 
 def _show_tag(session: Session, task: Task) -> Task:
@@ -204,9 +204,18 @@ def queue(states: list[Task]) -> dict[str, dict[str, Any]]:
 
 
 def list_tasks(
-    session: Session, live: bool = False, delegated: bool = False, resumable: bool = False, cost: bool = False
+    session: Session,
+    live: bool = False,
+    delegated: bool = False,
+    resumable: bool = False,
+    cost: bool = False,
+    prepared: bool = False,
 ) -> Reply:
     """All tasks, newest last."""
+    if prepared:
+        bare = session.store.tasks(session.store.prepared())
+        rows = [row(task, {}) for task in bare]
+        return Reply({"schema": "overhand.list/1", "project": session.root, "prepared": True, "tasks": rows})
     states = session.store.tasks()
     remind_supervisor(session, [s for s in states if s.queued])  # in one message
     states = [look_at_task(session, s) if needs_supervisor(s) else s for s in states]
@@ -352,8 +361,7 @@ def with_reports(session: Session, task: Task) -> Task:
 
     for run in task.runs:
         if not run.is_judged:
-            place = session.store.run_folder(task.id, run.id)
-            run.usage = reported_usage(place) or run.usage
+            run.usage = reported_usage(session.store.desk(task.id, run.id)) or run.usage
     return task
 
 
@@ -387,7 +395,7 @@ def read_result(session: Session, task: Task) -> dict[str, Any]:
     from overhand.record import read_log
     from overhand.system import read_file
 
-    folder = session.store.folder(task.id)
+    folder = session.store.record(task.id)
     output = read_file(f"{folder}/OUTPUT.md")  # first: the next run takes away the result before it takes this
     raw = read_file(f"{folder}/result.json", limit=MAX_RESULT)
     judged = next((e for e in reversed(read_log(folder)) if e.get("e") in ("judged", "rechecked")), {})

@@ -36,7 +36,7 @@ class Session:
         read: Callable[[str], str | None] | None = None,
     ) -> None:
         self.root = root
-        self.store = Store(root)
+        self.store = Store(root, on_move=_move_trust)
         self.via = via
         self.interactive = interactive  # a person at a terminal: may be asked, and has seen what is shown
         self.tell = tell or (lambda _text: None)  # a line that stays
@@ -96,6 +96,12 @@ class Recorded:
         error.message = f"Task {task.name} ({task.id}) is recorded, and runs when it can. {error.message}"
         error.hint = f"Don't type it again; look at it: overhand show {task.name}. {error.hint}".strip()
         return error
+
+
+def _move_trust(before: str, after: str) -> None:
+    from overhand.policy import move_trust  # rarely needed
+
+    move_trust(before, after)
 
 
 class Reply:

@@ -116,7 +116,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
     caller = find_caller(session.store)
     with (
         ended_by_signal() as leave_if_ended,
-        _Sign(f"{session.store.folder(task_id)}/ipc") as sign,
+        _Sign(f"{session.store.workspace(task_id)}/ipc") as sign,
         session.store.subscribe([task_id]) as bell,
         mark_of_caller(session.store, caller.task, caller.run),
     ):
@@ -137,7 +137,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
 def _what(session: Session, task: Task) -> str:
     """The sign that is there, the end before questions; `.done` counts once the task is judged."""
     if task.status is not None:
-        done = os.path.lexists(f"{session.store.folder(task.id)}/ipc/.done")
+        done = os.path.lexists(f"{session.store.workspace(task.id)}/ipc/.done")
         return "done" if done else "output"
     if task.queued or looks_dead(session, task):
         return ""  # the run that asked is over: its end will be reported
@@ -151,7 +151,7 @@ def _report(session: Session, task: Task, what: str) -> dict[str, Any]:
         shown.update(question=asked[0], questions=asked)
     elif what != "timeout":
         shown.update(path=None, summary=task.summary, questions=asked)
-        folder = session.store.folder(task.id)
+        folder = session.store.workspace(task.id)
         if task.output is not None:
             shown["path"] = session.store.relative(f"{folder}/OUTPUT.md")
         elif (raw := read_file(f"{folder}/CONTEXT.md")) is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.plans import Plan, node_task
 from overhand.plans.model import Interface, Node
-from overhand.policy import load_config, seal_task
+from overhand.policy import load_config
 from overhand.record import NewTask, Store
 from overhand.supervisor import hand_to_supervisor
 
@@ -75,14 +75,13 @@ class House:
         return self.done(self.hand_over(plan, inputs))
 
     def folder(self, task: Task) -> Path:
-        return Path(self.store.folder(task.id))
+        return Path(self.store.record(task.id))
 
 
 def build(project: ProjectDir) -> House:
     """The plan's task has no run of its own here: nothing carries it but the test."""
     handoff = "# Task Handoff\n\n## Task\nShip the release.\n"
     created: dict[str, Any] = {"title": "Ship the release", "depth": 1, "path": ["user", "plan"], "level": "full"}
-    created["seal"] = seal_task(created)
     new = NewTask(agent="plan", handoff=handoff, created=created)
     (task,) = Store(str(project.path)).new_tasks([new], BY, start=False)
     return House(project, task)

@@ -11,7 +11,6 @@ import pytest
 from overhand.errors import BadInput, CycleDetected, LimitExceeded, Refused, TooDeep
 from overhand.plans import node_task
 from overhand.plans.model import Node
-from overhand.policy import seal_task
 from overhand.record import Accepted
 from overhand.runs import capped_above
 from plans.nodes.house import BY, agent, edge, plan_of
@@ -91,7 +90,6 @@ def test_the_task_has_the_nodes_limits_and_place(house: House) -> None:
     assert (created["priority"], created["timeout"], created["budget"]) == ("P1", 300.0, "20000 tokens")
     assert created["checks"] == [{"name": "verify", "command": "test -s CHANGES.md"}]
     assert created["contract"] == "contract.json"
-    assert created["seal"] == seal_task(created)
     contract = json.loads(files["contract.json"])
     assert contract["required"] == ["changes", "total"]
     assert contract["properties"]["changes"]["maxItems"] == 50

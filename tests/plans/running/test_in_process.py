@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -148,7 +149,7 @@ def test_when_its_process_dies_a_supervisor_goes_on_and_says_what_is_missing(sta
     program.wait()
     (task,) = [s.id for s in stage.store.tasks() if s.agent == "plan"]
     if lost:
-        (stage.path / ".agent-workspaces" / task / "plan.jsonl").unlink()
+        Path(stage.store.record(task), "plan.jsonl").unlink()
     result = stage.result(task)
     assert (result["status"], states(result)) == ("partial", {"a": VERIFIED, "b": "failed", "c": VERIFIED})
     assert "mine" in result["nodes"][1]["why"]

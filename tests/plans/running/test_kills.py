@@ -142,7 +142,7 @@ def test_a_plan_whose_file_was_changed_is_not_run(stage: Stage) -> None:
     stage.gives("worker", before="[ -e go ] || exit 3")
     task = stage.plan({"a": node()})
     assert stage.result(task)["status"] == "failed"
-    path = Path(stage.store.folder(task)) / "plan.json"
+    path = Path(stage.store.record(task)) / "plan.json"
     path.write_text(path.read_text().replace("worker", "other"))
     result = stage.json("run", task, "--wait", code=1)
     assert result["status"] == "rejected"
@@ -154,7 +154,7 @@ def test_a_plan_whose_file_was_changed_while_nobody_carried_it_has_failed(stage:
     task = stage.plan({"a": node()})
     stage.appears("up")
     stage.kill_supervisor()
-    path = Path(stage.store.folder(task)) / "plan.json"
+    path = Path(stage.store.record(task)) / "plan.json"
     path.write_text(path.read_text().replace("worker", "other"))
     result = stage.result(task)
     assert result["status"] == "failed"

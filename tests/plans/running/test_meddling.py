@@ -39,7 +39,7 @@ def begun(stage: Stage) -> tuple[Stage, str]:
 
 
 def folder(stage: Stage, task: str) -> Path:
-    return stage.path / ".agent-workspaces" / task
+    return Path(stage.store.record(task))
 
 
 def test_lines_that_are_no_events_change_nothing(begun: tuple[Stage, str]) -> None:

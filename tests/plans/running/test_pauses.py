@@ -86,7 +86,7 @@ def test_who_has_not_begun_when_the_limit_is_reached_keeps_nobody_from_beginning
         assert (waits["state"], waits["said"].partition(" until ")[0]) == ("waiting", "claude is paused")
         assert len(stage.child(task, name).runs) == runs
     (bench / "limit").unlink()
-    (stage.path / ".agent-workspaces/.supervisor/paused-claude").unlink()  # lifted by hand, as a person would
+    Path(stage.store.own, "paused-claude").unlink()  # lifted by hand, as a person would
     stage.delegate("wake up", "--agent", "quick")
     result = stage.result(task)
     assert (result["status"], states(result)) == ("completed", dict.fromkeys("abc", VERIFIED))
@@ -111,7 +111,7 @@ def test_a_supervisor_killed_meanwhile(stage: Stage, bench: Path) -> None:
     met_once(bench, 3600)
     until(lambda: row(stage, task, "a")["state"] == "waiting" or None, "it waits")
     stage.kill_supervisor()
-    (stage.path / ".agent-workspaces/.supervisor/paused-claude").write_text(f"{time.time() + 2:.3f} its limit\n")
+    Path(stage.store.own, "paused-claude").write_text(f"{time.time() + 2:.3f} its limit\n")
     result = stage.result(task)
     assert (result["status"], states(result)) == ("completed", dict.fromkeys("abc", VERIFIED))
     assert len(runs_of(bench)) == 2

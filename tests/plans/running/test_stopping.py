@@ -123,7 +123,7 @@ def test_what_was_sent_counts_from_when_it_is_recorded(stage: Stage) -> None:
     with stage.store.lock(task, BY) as plan:
         run = plan.task.current_run
         assert run is not None
-        plan.append(message_event(plan.folder, "use tabs everywhere").replace(run=run.id))
+        plan.append(message_event(plan.record, "use tabs everywhere").replace(run=run.id))
     (stage.path / "go").touch()
     until(lambda: stage.is_there(task, "b"), "the next node")  # no verb comes before that
     assert stage.result(task)["status"] == "completed"
@@ -171,7 +171,7 @@ def test_an_approval_counts_although_whoever_gave_it_told_nobody(stage: Stage) -
     (question,) = until(lambda: stage.state(task).questions, "a question")
     until(lambda: stage.is_there(task, "a") and stage.child(task, "a").status, "the other is done")
     with stage.store.lock(task, BY) as plan:
-        plan.append(record.answered(plan.folder, question.seq, "yes", "test"))
+        plan.append(record.answered(plan.record, question.seq, "yes", "test"))
     result = stage.result(task)
     assert (result["status"], stage.began(task)) == ("completed", {"a": 1, "b": 1})
 

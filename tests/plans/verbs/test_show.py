@@ -125,7 +125,7 @@ def test_a_node_asks_once_its_question_is_there(own: ProjectDir, monkeypatch: py
     task = make_plan_task(actor, who, found.plan, text, {"no_start": True}).id
     view = plan_view.View(session, task)
     begun = PlanEvent("PlanStarted", time.time(), attempt=1, facts={"run": "sess_1700000000_abc123"})
-    Path(session.store.folder(task), plan_view.EVENTS).write_text(dump_line(progress.as_json(begun)) + "\n")
+    Path(session.store.record(task), plan_view.EVENTS).write_text(dump_line(progress.as_json(begun)) + "\n")
     view.look()
     assert (view.states(), view.asks()) == ({"only": "held"}, False)
     asking = Asking(text="May it begin?", step="only.1", via="permission")

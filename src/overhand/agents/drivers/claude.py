@@ -79,14 +79,14 @@ def _permissions(job: Job) -> list[str]:
     """
     if job.level == "full" and not job.deny and os.geteuid() != 0:  # it refuses that as root
         return ["--permission-mode", "bypassPermissions"]
-    folder = f"/{job.place}/**"  # two slashes: from the root of the file system
+    folder = f"/{job.desk}/**"  # two slashes: from the root of the file system
     words = ["mcp__overhand", "Bash(overhand *)", f"Edit({folder})", f"Write({folder})"]
     if not job.deny or not job.mcp:
         words += [*_READ, *(["Bash"] if job.level != "read" else []), *(_EDIT if job.level == "full" else ())]
     words += _rules(job.allow)
     mode = "default" if job.level == "read" or job.deny else "acceptEdits"
     denied = list(_rules(job.deny))
-    flags = ["--permission-mode", mode, "--add-dir", job.place, "--allowedTools", *words]
+    flags = ["--permission-mode", mode, "--add-dir", job.desk, "--allowedTools", *words]
     return [*flags, "--disallowedTools", *denied] if denied else flags
 
 

@@ -38,7 +38,7 @@ def launch(agent: Agent, job: Job) -> Launch:
     argv += ["-m", job.model] if job.model else []
     argv += [str(word) for word in agent.options.get("args", ())]
     argv += ["resume", job.session, "-"] if job.session else ["-"]
-    return Launch(tuple(argv), env={"TMPDIR": job.place} if job.level == "read" else {})
+    return Launch(tuple(argv), env={"TMPDIR": job.desk} if job.level == "read" else {})
 
 
 def _sandbox(job: Job) -> list[str]:

@@ -47,7 +47,7 @@ def problems(agent: Agent) -> list[str]:
 def launch(agent: Agent, job: Job) -> Launch:
     """A small process of ours that starts the job, or continues with the one that was started, and waits for it."""
     values = {name: str(getattr(job, name)) for name in PLACEHOLDERS}
-    words: dict[str, Any] = {"every": duration(agent.options.get("every", _EVERY)), "workspace": job.workspace}
+    words: dict[str, Any] = {"every": duration(agent.options.get("every", _EVERY)), "record": job.record}
     for name in (*COMMANDS, "stop"):
         words[name] = [fill(word, values) for word in agent.options.get(name) or ()]
         if words[name]:
@@ -56,9 +56,9 @@ def launch(agent: Agent, job: Job) -> Launch:
     return Launch((sys.executable, "-P", "-m", "overhand.agents.drivers.external"), files=files)
 
 
-def newest(workspace: str) -> tuple[str, int] | None:
+def newest(record: str) -> tuple[str, int] | None:
     """The folder of the task's last job, and its number."""
-    runs = f"{workspace}/runs"
+    runs = f"{record}/runs"
     found = []
     for name in names_in(runs):
         raw = read_file(f"{runs}/{name}/job/starting")
@@ -67,9 +67,9 @@ def newest(workspace: str) -> tuple[str, int] | None:
     return max(found)[::-1] if found else None
 
 
-def open_job(workspace: str) -> str | None:
+def open_job(record: str) -> str | None:
     """The handle of the task's last job, if that was neither fetched nor stopped."""
-    job = newest(workspace)
+    job = newest(record)
     if job is None or os.path.exists(f"{job[0]}/closed"):
         return None
     return handle_of(job[0]) or "whose handle is not known"
@@ -94,7 +94,7 @@ def main() -> int:
     words = json.loads(read_file(os.environ["OVERHAND_JOB"]) or b"{}")
     signal.signal(signal.SIGTERM, _stop)
     place = os.path.dirname(os.environ["OVERHAND_JOB"])
-    known = newest(words["workspace"])
+    known = newest(words["record"])
     goes_on = known is not None and not os.path.exists(f"{known[0]}/closed")
     folder = known[0] if known and goes_on else f"{place}/job"
     handle = None
@@ -157,9 +157,8 @@ def _unknown(folder: str) -> int:
     """Report that it is unknown whether the job was started."""
     from overhand.documents import Output, render_output
 
-    place = os.path.relpath(folder, os.environ.get("OVERHAND_PROJECT", "/"))
     said = "It was killed while it started its job, so nobody knows whether that runs. It was not started again."
-    todo = f"If the job runs, write its handle into {place}/handle and resume this task; if not, delegate it again."
+    todo = f"If the job runs, write its handle into {folder}/handle and resume this task; if not, delegate it again."
     output = Output("Not started again", "blocked", summary=said, for_primary=todo)
     write_file(os.environ["OVERHAND_OUTPUT"], render_output(output))
     _say(f"{said} {todo}")
@@ -200,7 +199,7 @@ def _ask(argv: Sequence[str], handle: str) -> str | None:
 
 def _call(argv: Sequence[str], handle: str, state: str, *, quiet: bool = False) -> int:
     out = sys.stderr if quiet else None
-    env = {**os.environ, "OVERHAND_HANDLE": handle, "OVERHAND_STATE": state}
+    env = {**os.environ, "OVERHAND_HANDLE": handle, "OVERHAND_JOB_STATE": state}
     filled = _filled(argv, handle, state)
     try:
         return subprocess.run(filled, stdin=subprocess.DEVNULL, stdout=out, env=env, check=False).returncode

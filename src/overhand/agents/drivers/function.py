@@ -21,7 +21,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents.driver import Agent, Driver, Job, Launch
+from overhand.agents.driver import UNANSWERED, Agent, Driver, Job, Launch
 from overhand.documents import parse_handoff
 from overhand.errors import BadInput, Damaged, OverhandError, Unanswered, from_json
 from overhand.system import write_file
@@ -111,7 +111,7 @@ class Call:
     handoff: Handoff
     task_id: str
     run_id: str
-    place: str  # the run's folder
+    place: str  # the run's folder in the workspace
     root: str  # the project's
     inputs: Mapping[str, Any] = field(default_factory=dict)  # of a plan's node, with the types that they had
     _prompt: Callable[[], str] = field(default=str, repr=False)  # most functions don't read it
@@ -124,6 +124,7 @@ class Call:
         """Report what one turn used; inside your own process it raises BudgetExceeded once a budget is used up."""
         report = {"input": input, "output": output, "usd": usd, "context": context, "window": window, "model": model}
         line = json.dumps({name: value for name, value in report.items() if value}) + "\n"
+        os.makedirs(self.place, 0o700, exist_ok=True)
         with open(f"{self.place}/usage.jsonl", "ab", buffering=0) as file:
             file.write(line.encode())
         if self._count is not None:
@@ -188,23 +189,28 @@ class Call:
     def ipc(self) -> Path:
         """Where questions are asked, made when it is first used."""
         folder = self.workspace / "ipc"
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(0o700, exist_ok=True)
         return folder
+
+    def _on_desk(self, name: str) -> Path:
+        """A file of the run's own folder, which is made when it is first used."""
+        os.makedirs(self.place, 0o700, exist_ok=True)
+        return Path(self.place, name)
 
     @property
     def output(self) -> Path:
         """Where OUTPUT.md may be written."""
-        return Path(self.place, "OUTPUT.md")
+        return self._on_desk("OUTPUT.md")
 
     @property
     def result(self) -> Path:
         """Where result.json may be written."""
-        return Path(self.place, "result.json")
+        return self._on_desk("result.json")
 
     @property
     def data_file(self) -> Path:
         """Where data.json may be written."""
-        return Path(self.place, "data.json")
+        return self._on_desk("data.json")
 
     @property
     def project(self) -> Path:
@@ -311,7 +317,7 @@ def main(argv: list[str]) -> int:
         raw = encode_return(returned) if returned is not None else None
     except Unanswered as error:  # parked, as if we had ended it: the answer starts the next run
         sys.stderr.write(f"{error.message}\n")
-        write_file(f"{call.place}/stopped", "answer-timeout\n")
+        write_file(f"{call.place}/{UNANSWERED}", "")
         return 0
     except Exception as error:  # noqa: BLE001 -- whatever a function raises is its result
         traceback.print_exc()
@@ -326,7 +332,7 @@ async def _finish(value: Any) -> object:
     return await value
 
 
-DRIVER = Driver(rank=2, launch=launch, problems=problems)
+DRIVER = Driver(rank=2, launch=launch, problems=problems, parks_itself=True)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def launch(agent: Agent, job: Job) -> Launch:
 
 def _policy(job: Job) -> str:
     """A policy for level read: only files directly in the run's folder may be written, and `overhand` may be called."""
-    inside = re.escape(json.dumps(f"{job.place}/", ensure_ascii=False)[1:-1])
+    inside = re.escape(json.dumps(f"{job.desk}/", ensure_ascii=False)[1:-1])
     pattern = f'"file_path":"{inside}[A-Za-z0-9_-]+\\.[a-z]+"'
     return f"""\
 [[rule]]
@@ -57,7 +57,7 @@ priority = 900
 def command_line(agent: Agent, job: Job) -> list[str]:
     """The part of the command line that Qwen Code has, too."""
     argv = [require(agent), "--output-format", "stream-json", "--approval-mode", MODES[job.level]]
-    argv += ["--include-directories", job.place]
+    argv += ["--include-directories", job.desk]
     argv += ["-m", job.model] if job.model else []
     return [*argv, "--resume", job.session] if job.session else argv
 

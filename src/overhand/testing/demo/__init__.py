@@ -128,7 +128,7 @@ def _phantom(demo: Demo) -> Iterator[Item]:
     yield demo.expect(
         shown["claimed"] == "completed" and shown["status"] == "failed",
         "Claimed completed, judged failed. The false OUTPUT.md was not accepted; it is kept here:",
-        f"{shown['run_folder']}/OUTPUT.md",
+        f"{shown['folder']}/runs/{shown['runs'][-1]['id']}/OUTPUT.md",
     )
 
 
@@ -136,14 +136,14 @@ def _adoption(demo: Demo) -> Iterator[Item]:
     yield from demo.do("delegate", "Keep going whatever happens", "--agent", "steady")
     root = demo.project.path
     _wait_until((root / "steady.here").exists)
-    lock = root / ".agent-workspaces/.supervisor/lock"
+    lock = demo.project.record / "supervisor/lock"
     first = int(lock.read_text().split()[0])
     yield _kill(first, "the supervisor")
     yield from demo.do("list", "--live")
     yield demo.expect(
         demo.show("5")["run_state"] == "running",
         "The agent works on; the verb has started another supervisor, which adopted it.",
-        str(lock.relative_to(root)),
+        str(lock),
     )
     (root / "go").touch()
     yield from demo.do("wait", "5")
@@ -153,7 +153,7 @@ def _adoption(demo: Demo) -> Iterator[Item]:
     yield demo.expect(
         went_on and [row["exit"] for row in shown["runs"]] == [0] and second != first,
         "One run, its output and its exit code: nothing lost, nothing done twice.",
-        f"{shown['folder']}/log.jsonl",
+        f"{shown['record']}/log.jsonl",
     )
 
 
@@ -193,19 +193,18 @@ def _resumed(demo: Demo) -> Iterator[Item]:
     steps = ("--step", "Take the first step", "--step", "Take the second step")
     yield from demo.do("delegate", "Walk two steps", "--agent", "walker", *steps)
     _wait_until((root / "walker.here").exists)
-    folder = Path(demo.show("8")["folder"])
-    (run_folder,) = (root / folder / "runs").iterdir()
+    (run_folder,) = Path(demo.show("8")["record"], "runs").iterdir()
     yield _kill(int((run_folder / "pid").read_text()), "the agent")
     yield from demo.do("wait", "8", code=1)
     yield from demo.do("list", "--resumable")
     (root / "again").touch()
     yield from demo.do("resume", "8", "--wait")
     shown = demo.show("8")
-    plan, _, context = (root / folder / "HANDOFF.md").read_text().partition("## Previous Worker Context")
+    plan, _, context = (root / shown["folder"] / "HANDOFF.md").read_text().partition("## Previous Worker Context")
     yield demo.expect(
         shown["status"] == "completed" and plan.count("- [x]") == 2 and bool(context),
         "The first step stayed done; the next run was told where the last one stood.",
-        f"{folder}/HANDOFF.md",
+        f"{shown['folder']}/HANDOFF.md",
     )
 
 

@@ -44,7 +44,7 @@ def problems(agent: Agent) -> list[str]:
 
 def launch(agent: Agent, job: Job) -> Launch:
     """The client process, with a file that configures it and the prompt on stdin."""
-    values = {"project": job.project, "workspace": job.workspace, "place": job.place, "inputs": job.inputs}
+    values = {"project": job.project, "workspace": job.workspace, "place": job.desk, "inputs": job.inputs}
     argv = [fill(str(word), values) for word in agent.options["command"]]
     try:
         require_program(argv[0], job.project, agent)
@@ -59,6 +59,7 @@ def launch(agent: Agent, job: Job) -> Launch:
         "run": job.run,
         "project": job.project,
         "place": job.place,
+        "desk": job.desk,
         "level": job.level,
         "allow": list(job.allow),
         "deny": list(job.deny),

@@ -74,7 +74,7 @@ class Client:
         self.stopping = False
         self.cost = [0.0, 0.0]  # of the whole session: before the prompt, and now
         self.speaking: object = None
-        self.policy = permissions.Policy(spec["level"], spec["project"], spec["place"], spec["allow"], spec["deny"])
+        self.policy = permissions.Policy(spec["level"], spec["project"], spec["desk"], spec["allow"], spec["deny"])
         self.calls: dict[str, Message] = {}  # what the agent reported about the calls under way
         self.waiting: dict[int, tuple[Message, permissions.ToolRequest, permissions.Waiting]] = {}
         self.store: Store | None = None
@@ -246,10 +246,10 @@ class Client:
         from overhand.record import Store
 
         self.store = self.store or Store(self.spec["project"])
-        task, place = self.spec["task"], self.spec["place"]
+        task, desk = self.spec["task"], self.spec["desk"]
         try:
             question = permissions.begin(self.store, task, self.spec["run"], asked, self.policy, "acp")
-            return question if isinstance(question, str) else permissions.Waiting(self.store, task, place, question)
+            return question if isinstance(question, str) else permissions.Waiting(self.store, task, desk, question)
         except (OverhandError, OSError) as error:
             os.write(2, f"a permission could not be asked for: {error}\n".encode("utf-8", "replace"))
             return "deny"
