@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 DRIVER = str(Path(__file__).with_name("killed_at.py"))
 LOTS = 5
-ASLEEP = "overslept-"  # the first word of their command lines, before the id of their task
+# the first word of their command lines, before the id of their task, which a test beside this one may have given too
+ASLEEP = f"overslept-{os.getpid()}-"
 
 
 def hidden(task: str) -> list[int]:
