@@ -15,6 +15,7 @@ from overhand.system import (
     has_reader,
     known_sessions,
     lock_holder,
+    secret_variables,
     shim_place,
     start_time,
 )
@@ -67,7 +68,7 @@ class Caller:
 class Actor:
     """The first argument of every action: store, settings, the name that goes into the log, and the environment."""
 
-    __slots__ = ("by", "config", "env", "spare", "store", "sync_results")
+    __slots__ = ("_secrets", "by", "config", "env", "spare", "store", "sync_results")
 
     def __init__(
         self,
@@ -83,6 +84,14 @@ class Actor:
         self.env = os.environ if env is None else env  # of what is started
         self.sync_results = sync_results  # False in a batch, which syncs its results to disk together
         self.spare = spare  # processes that are never members of a run: the supervisor
+        self._secrets: dict[str, str] | None = None
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The variables of the environment that must not be shown; `os.environ` is slow to walk, so it is done once."""
+        if self._secrets is None:
+            self._secrets = secret_variables(self.env)
+        return self._secrets
 
     def config_of(self, task: Task) -> Config:
         """The settings in force for this task."""

@@ -122,7 +122,7 @@ def _ask_for_it(case: Case, verdict: Verdict) -> Case:
     """A return that says needs-input is a question too: it gets a number, and can be answered like any other."""
     details = case.returned.output.for_primary if case.returned.output else ""
     details = details or (case.returned.value.next_steps if case.returned.value else "")
-    text = mask_secrets(question_in_return(case.task, case.ended, verdict.summary, details), case.actor.env)
+    text = mask_secrets(question_in_return(case.task, case.ended, verdict.summary, details), case.actor.secrets)
     if not text:
         return case
     store, task_id = case.actor.store, case.task.id

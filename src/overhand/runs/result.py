@@ -26,7 +26,7 @@ from overhand.system import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from overhand.policy import Actor
     from overhand.record import Run, Store, Task
@@ -55,14 +55,14 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
     """Write the documents; returns the result and the event that vouches for them."""
     actor, task, ended = case.actor, case.task, case.ended
     folder, workspace = actor.store.record(task.id), actor.store.workspace(task.id)
-    result = without_secrets(result_of(case, verdict), actor.env)
+    result = without_secrets(result_of(case, verdict), actor.secrets)
     output = _promote(case, folder, verdict)
     if output is not None:
         show_document(workspace, "OUTPUT.md", output)
         result["output"] = actor.store.relative(f"{workspace}/OUTPUT.md")
     if verdict.status != "completed":
         context = handover.leave(actor.store, task, ended, verdict)
-        context = mask_secrets(context, actor.env)
+        context = mask_secrets(context, actor.secrets)
         put_file(f"{folder}/CONTEXT.md", context)
         show_document(workspace, "CONTEXT.md", context)
         result["context"] = actor.store.relative(f"{workspace}/CONTEXT.md")
@@ -162,32 +162,19 @@ def _check(check: CheckFact, root: str) -> dict[str, Any]:
     }
 
 
-def without_secrets(result: dict[str, Any], env: Mapping[str, str]) -> dict[str, Any]:
+def without_secrets(result: dict[str, Any], secrets: Mapping[str, str]) -> dict[str, Any]:
     """The same with the values of secret variables masked, wherever the agent wrote them."""
-    text = "\0".join(_texts(result))
-    return result if mask_secrets(text, env) == text else _masked(result, env)
+    text = dump_line(result) if secrets else ""
+    found = any(dump_line(value)[1:-1] in text for value in secrets.values())  # as they are written in JSON
+    return _masked(result, secrets) if found else result
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _masked(value: Any, secrets: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, one in value.items():
-            yield str(key)
-            yield from _texts(one)
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _texts(one)
-
-
-def _masked(value: Any, env: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return mask_secrets(value, env)
+        return mask_secrets(value, secrets)
     if isinstance(value, dict):
-        return {
-            mask_secrets(key, env) if isinstance(key, str) else key: _masked(one, env) for key, one in value.items()
-        }
-    return [_masked(one, env) for one in value] if isinstance(value, list | tuple) else value
+        return {_masked(key, secrets): _masked(one, secrets) for key, one in value.items()}
+    return [_masked(one, secrets) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _promote(case: Case, folder: str, verdict: Verdict) -> bytes | None:
@@ -198,7 +185,7 @@ def _promote(case: Case, folder: str, verdict: Verdict) -> bytes | None:
     raw = returned.raw
     if raw is None:
         output = return_to_output(returned.value, task.title, task.agent)
-        raw = mask_secrets(render_output(output), case.actor.env).encode("utf-8", "replace")
+        raw = mask_secrets(render_output(output), case.actor.secrets).encode("utf-8", "replace")
         put_file(f"{place}/OUTPUT.md", raw)
         if verdict.status == verdict.claimed and second_name(f"{place}/OUTPUT.md", f"{folder}/OUTPUT.md"):
             return raw
@@ -210,7 +197,7 @@ def _promote(case: Case, folder: str, verdict: Verdict) -> bytes | None:
         output, _ = parse_output(raw.decode("utf-8", "replace"))
         raw = render_output(replace(output, status=verdict.status)).encode("utf-8", "replace")
     text = raw.decode("utf-8", "surrogateescape")
-    if (masked := mask_secrets(text, case.actor.env)) != text:
+    if (masked := mask_secrets(text, case.actor.secrets)) != text:
         raw = masked.encode("utf-8", "surrogateescape")
     put_file(f"{folder}/OUTPUT.md", raw)
     return raw

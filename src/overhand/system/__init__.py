@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from overhand.system.jsonline import dump_line, dump_spaced, load_line
     from overhand.system.machine import LINUX, ancestors_of, boot_id, command_line_has, environment_of, epoch_of
     from overhand.system.machine import known_sessions, machine_id, mask_secrets, now_stamp, outside_runs
-    from overhand.system.machine import pid_namespace, pidfd, shim_place, shown_address, start_time
+    from overhand.system.machine import pid_namespace, pidfd, secret_variables, shim_place, shown_address
+    from overhand.system.machine import start_time
     from overhand.system.members import Members, become_subreaper, process_table, send_signal
     from overhand.system.wakeup import IN_ATTRIB, IN_CREATE, IN_DELETE, IN_DONT_FOLLOW, IN_IGNORED, IN_ISDIR
     from overhand.system.wakeup import IN_MODIFY, IN_MOVED_FROM, IN_MOVED_TO, IN_ONLYDIR, Bell, Inotify, deadline
@@ -35,7 +36,8 @@ else:
             "git": "is_safe_directory is_untracked linked_worktrees repository_of run_git tag_commit tracked_files",
             "jsonline": "dump_line dump_spaced load_line",
             "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of known_sessions machine_id "
-            "mask_secrets now_stamp outside_runs pid_namespace pidfd shim_place shown_address start_time",
+            "mask_secrets now_stamp outside_runs pid_namespace pidfd secret_variables shim_place "
+            "shown_address start_time",
             "members": "Members become_subreaper process_table send_signal",
             "wakeup": "IN_ATTRIB IN_CREATE IN_DELETE IN_DONT_FOLLOW IN_IGNORED IN_ISDIR IN_MODIFY IN_MOVED_FROM "
             "IN_MOVED_TO IN_ONLYDIR Bell Inotify deadline hung_bells ring_bells wait_for_file",

@@ -239,11 +239,16 @@ def outside_runs(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if not name.startswith("OVERHAND_") or name == STATE_VARIABLE}
 
 
+def secret_variables(env: Mapping[str, str], also: Collection[str] = ()) -> dict[str, str]:
+    """The variables that have a secret-sounding name or are named in `also`; values of a few characters are none."""
+    names = [name for name in env if name in also or any(word in name.upper() for word in _SECRET_NAMES)]
+    return {name: env[name] for name in names if len(env[name]) >= 8}
+
+
 def mask_secrets(text: str, env: Mapping[str, str] | None = None, also: Collection[str] = ()) -> str:
-    """Replace the values of variables that have a secret-sounding name or are named in `also`."""
-    for name, value in (os.environ if env is None else env).items():
-        if len(value) >= 8 and value in text and (name in also or any(word in name.upper() for word in _SECRET_NAMES)):
-            text = text.replace(value, f"<{name}>")
+    """Replace the values of secret variables."""
+    for name, value in secret_variables(os.environ if env is None else env, also).items():
+        text = text.replace(value, f"<{name}>")
     return text
 
 
