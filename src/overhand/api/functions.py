@@ -43,7 +43,7 @@ from overhand.runs import (
     in_process_meter,
     inputs_file_of,
     judge_run,
-    open_run_folder,
+    keep_given,
     read_task_handoff,
     reject_task,
     reserve_budget,
@@ -95,6 +95,8 @@ class Batch:
         self._fresh: list[str] = []  # accepted, not yet synced
         self.kept: Future[None] = Future()  # done when that is synced, or the sync failed
         self._open = 0  # started and not judged
+        self._called = 0  # started and not returned
+        self._life: tuple[str, int] | None = None  # TASK/RUN whose `life` all of them share, and its read end
         self._unsynced: set[str] = set()  # judged, not yet synced
         self._syncing = threading.Lock()  # held while results are synced
         self._changed = threading.Condition()
@@ -147,8 +149,26 @@ class Batch:
         """Add to the number of runs that a result is expected from."""
         with self._changed:
             self._open += more
+            self._called += max(0, more)
             if self._open == 0:
                 self._changed.notify_all()
+
+    def share_life(self, task_id: str, run_id: str) -> str:
+        """Show other processes that this one lives: TASK/RUN whose `life` it holds open, made for the first run."""
+        with self._changed:
+            if self._life is None:
+                place = self.session.store.run_folder(task_id, run_id)
+                os.makedirs(place, 0o700, exist_ok=True)
+                self._life = f"{task_id}/{run_id}", hold_life(place)
+            return self._life[0]
+
+    def returned(self) -> None:
+        """A function has returned, in time or not; after the last one, none of their runs is alive."""
+        with self._changed:
+            self._called -= 1
+            if self._called == 0 and self._life is not None:
+                os.close(self._life[1])
+                self._life = None
 
     def add_judged(self, task_id: str) -> None:
         """Note a result that is not on disk yet."""
@@ -185,17 +205,20 @@ class FunctionRun:
     task: Task
     run_id: str
     folders: RunFolders
-    life: int
     prepared: Prepared
-    spec: dict[str, Any]
     quick: bool  # nothing slow stands between the return and the verdict
 
 
 def run_function(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
     """One run of a function: claim, call, record, judge."""
-    run = _begin(batch, task_id, function, pool)
-    if run is None:
-        return
+    try:
+        if (run := _begin(batch, task_id, function, pool)) is not None:
+            _perform(batch, run, function, pool, future)
+    finally:
+        batch.returned()
+
+
+def _perform(batch: Batch, run: FunctionRun, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
 
     def past_deadline() -> None:
         """The run is over; its thread goes on, and its result is refused."""
@@ -205,13 +228,10 @@ def run_function(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool
         except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
             settle(future, error)
 
-    try:
-        run_deadline = RunDeadline(batch.actor, task_id, run.run_id, pool, run.task.timeout, past_deadline)
-        value, cause = _outcome(batch, run, function, _call(run, batch, run_deadline), pool)
-        run_deadline.end()
-        _end(batch, run, value, cause, pool)
-    finally:
-        os.close(run.life)
+    run_deadline = RunDeadline(batch.actor, run.task.id, run.run_id, pool, run.task.timeout, past_deadline)
+    value, cause = _outcome(batch, run, function, _call(run, batch, run_deadline), pool)
+    run_deadline.end()
+    _end(batch, run, value, cause, pool)
 
 
 def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> FunctionRun | None:
@@ -242,16 +262,16 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
         if locked.task.runs:
             archive_last_run(locked, locked.task.runs)
         run_id = new_run_id()
-        place = actor.store.run_folder(task_id, run_id)
-        spec = open_run_folder(actor, locked, run_id, prepared)
-        life = hold_life(place)
+        keep_given(locked, run_id, prepared)
+        life = batch.share_life(task_id, run_id)
         # a function waits for room in its own process: only now may others see it as accepted
         made = run_created(run_id, function.agent.name, "function", task.timeout).replace(attached=True)
-        locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
+        shared = ABSENT if life == f"{task_id}/{run_id}" else life
+        locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid(), life=shared))
         quick = not task.checks and prepared.tree is None and not handoff.plan
         quick = quick and not promises_files(handoff)
         folders = actor.store.run_folders(task_id, run_id)
-        return FunctionRun(locked.task, run_id, folders, life, prepared, spec, quick)
+        return FunctionRun(locked.task, run_id, folders, prepared, quick)
 
 
 def _call(run: FunctionRun, batch: Batch, run_deadline: RunDeadline) -> Call:
@@ -314,13 +334,13 @@ def _end(batch: Batch, run: FunctionRun, value: Mapping[str, Any] | None, cause:
         if current is None or current.has_ended:
             late = encode_return(value) if value is not None and plain else raw
             if late is not None:
-                write_file(f"{run.folders.place}/late-result.json", late)
+                _keep(run, "late-result.json", late)
             kept = "late-result.json" if late else None
             locked.append(LateReturn(run=run.run_id, kept=kept, code="STALE_RUN"))
             quick = False  # the process that ended it may still be judging, and a result is waited for
         else:
             if raw is not None:
-                write_file(f"{run.folders.place}/result.json", raw)
+                _keep(run, "result.json", raw)
             code = {"exit": 0, "error": 1}.get(cause)
             ended = RunEnded(run=run.run_id, cause=cause, exit=code)
             if quick:
@@ -335,6 +355,12 @@ def _end(batch: Batch, run: FunctionRun, value: Mapping[str, Any] | None, cause:
         batch.add_judged(run.task.id)
 
 
+def _keep(run: FunctionRun, name: str, raw: bytes) -> None:
+    """Put a file into the run's folder, which is made when it is first used."""
+    os.makedirs(run.folders.place, 0o700, exist_ok=True)
+    write_file(f"{run.folders.place}/{name}", raw)
+
+
 def _judge_at_once(
     batch: Batch, run: FunctionRun, locked: LockedTask, current: Run, ended: RunEnded, given: object
 ) -> None:
@@ -343,7 +369,8 @@ def _judge_at_once(
     if (usage := final_usage(run.folders.place, current)) is not None:
         locked.append(usage_event(run.run_id, usage))
     over = current.replace(state="ended", cause=ended.cause, exit=ended.exit)
-    case = gather_evidence(batch.actor, locked.task, over, run.spec, run.prepared.handoff, noticed, given)
+    spec = {"contract": run.task.contract, "tree": False}  # a quick run has no tree
+    case = gather_evidence(batch.actor, locked.task, over, spec, run.prepared.handoff, noticed, given)
     if locked.task.stop:
         case = case.cancelled()
     result, judged = write_result(case, judge_run(case.found))

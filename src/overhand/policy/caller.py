@@ -12,7 +12,6 @@ from overhand.errors import NotAllowed, OverhandError
 from overhand.system import (
     ancestors_of,
     environment_of,
-    has_reader,
     known_sessions,
     lock_holder,
     secret_variables,
@@ -187,14 +186,13 @@ def _from_run(store: Store, task: Task, run: Run) -> Caller:
     left = None
     if run.boot == boot_id() and run.timeout:
         left = max(0.0, run.mono + run.timeout + run.waited - time.monotonic())
-    place = store.run_folder(task.id, run.id)
     return Caller(
         task=task.id,
         run=run.id,
         depth=task.depth,
         path=tuple(task.path),
         left=left,
-        live=not run.has_ended and has_reader(f"{place}/life"),
+        live=not run.has_ended and store.is_alive(task.id, run),
         can_delegate=bool(task.settings.get("can_delegate", True)),
         level=task.level,
     )

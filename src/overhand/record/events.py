@@ -271,7 +271,7 @@ class RunCreated(Event):
         task.runs.append(Run(
             id=vars(self)["run"], agent=self.agent, driver=self.driver, attached=bool(self.attached),
             state="starting", cause=None, exit=None, created=self.t, mono=self.mono, boot=self.boot,
-            machine=self.machine, pidns=self.pidns, timeout=self.timeout, shim=None, ended=None, status=None,
+            machine=self.machine, pidns=self.pidns, timeout=self.timeout, shim=None, life="", ended=None, status=None,
             leftovers=[], control=bool(self.control), waiting=None, waited=0.0, usage=None,
             queued_at=task.queued_at,
         ))  # fmt: skip
@@ -290,11 +290,12 @@ class RunStarted(Event):
     e = "run.started"
     run: str
     shim: int | None = None
+    life: str = ""  # TASK/RUN whose `life` it shares: a function that its process was given together with others
 
     def apply(self, task: Task) -> None:
         run = task.run(self.run)
         if run and run.state == "starting":
-            run.state, run.shim = "running", self.shim
+            run.state, run.shim, run.life = "running", self.shim, self.life
 
 
 class RunBlocked(Event):

@@ -14,7 +14,18 @@ from overhand.record import identity, log, registry
 from overhand.record.environment import drop_environment, keep_environment
 from overhand.record.events import Accepted, Created, Event, add, fold
 from overhand.record.task import Record
-from overhand.system import LOCK_PATIENCE, Bell, Lock, is_own, random_text, read_file, ring_bells, write_file, write_new
+from overhand.system import (
+    LOCK_PATIENCE,
+    Bell,
+    Lock,
+    has_reader,
+    is_own,
+    random_text,
+    read_file,
+    ring_bells,
+    write_file,
+    write_new,
+)
 from overhand.words import is_run_id, is_task_id, slug
 
 TYPE_CHECKING = False
@@ -22,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from overhand.record.task import By, Task
+    from overhand.record.task import By, Run, Task
 
 
 WORKSPACES = ".agent-workspaces"
@@ -151,6 +162,15 @@ class Store:
             workspace=self.workspace(task_id),
             desk=self.desk(task_id, run_id),
         )
+
+    def life(self, task_id: str, run: Run) -> str:
+        """The FIFO that has a reader as long as this run lives; functions that were delegated together share one."""
+        task, _, shared = run.life.partition("/")
+        return f"{self.run_folder(task, shared) if shared else self.run_folder(task_id, run.id)}/life"
+
+    def is_alive(self, task_id: str, run: Run) -> bool:
+        """Whether a process of this run is there; that it has ended may be recorded already, or not yet."""
+        return has_reader(self.life(task_id, run))
 
     def relative(self, path: str) -> str:
         """A path as it is written down: relative to the project, absolute in the record."""

@@ -130,6 +130,7 @@ class Run(Record):
     pidns: str
     timeout: float
     shim: int | None
+    life: str  # TASK/RUN whose `life` it shares, if it has none of its own
     ended: str | None
     status: str | None
     leftovers: list[int]

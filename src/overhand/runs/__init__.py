@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from overhand.runs.judge import Evidence, Fact, Verdict, judge_run, verification
     from overhand.runs.limits import NOTE_EVERY, Counted, count_usage, in_process_meter
     from overhand.runs.phases import ESCALATED, PHASE_ORDER, IllegalMove, PhaseMove, move_phase, next_phases
-    from overhand.runs.prepare import Prepared, archive_last_run, lay_out_run, open_run_folder, read_task_handoff
-    from overhand.runs.prepare import run_prompt, take_baseline
+    from overhand.runs.prepare import Prepared, archive_last_run, keep_given, lay_out_run, read_spec
+    from overhand.runs.prepare import read_task_handoff, run_prompt, take_baseline
     from overhand.runs.promises import check_promises, contract_in, inputs_in, unverified_promises
     from overhand.runs.prompt import RUN_MARKER, inputs_file_of, run_environment
     from overhand.runs.result import checks_as_json, kept_report, report_lines, run_report, show_document
@@ -47,7 +47,7 @@ else:
             "judge": "Evidence Fact Verdict judge_run verification",
             "limits": "NOTE_EVERY Counted count_usage in_process_meter",
             "phases": "ESCALATED PHASE_ORDER IllegalMove PhaseMove move_phase next_phases",
-            "prepare": "Prepared archive_last_run lay_out_run open_run_folder read_task_handoff run_prompt "
+            "prepare": "Prepared archive_last_run keep_given lay_out_run read_spec read_task_handoff run_prompt "
             "take_baseline",
             "promises": "check_promises contract_in inputs_in unverified_promises",
             "prompt": "RUN_MARKER inputs_file_of run_environment",

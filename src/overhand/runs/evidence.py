@@ -24,7 +24,7 @@ from overhand.documents import (
     validate_data,
 )
 from overhand.record import read_state
-from overhand.system import is_there, lives, pid_namespace, put_file, read_file
+from overhand.system import is_there, pid_namespace, put_file, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,6 +104,9 @@ def collect_return(store: Store, task: Task, run_id: str) -> list[Problem]:
     """Copy what the agent left on its desk into the record; the caller is the only one that judges the run."""
     folders = store.run_folders(task.id, run_id)
     noticed = _take_top_level(store, task, folders)
+    if not is_there(folders.desk):
+        return noticed
+    os.makedirs(folders.place, 0o700, exist_ok=True)
     for name in _COLLECTED:
         source = f"{folders.desk}/{name}"
         if not is_there(source):
@@ -123,7 +126,7 @@ def _take_top_level(store: Store, task: Task, folders: RunFolders) -> list[Probl
     if not is_there(top):
         return []
     os.makedirs(folders.desk, 0o700, exist_ok=True)
-    earlier_dead = all(_is_dead(run, store.run_folder(task.id, run.id)) for run in task.runs[:-1])
+    earlier_dead = all(_is_dead(store, task, run) for run in task.runs[:-1])
     if earlier_dead and not os.path.lexists(f"{folders.desk}/OUTPUT.md"):
         os.rename(top, f"{folders.desk}/OUTPUT.md")
         return []
@@ -135,12 +138,12 @@ def _take_top_level(store: Store, task: Task, folders: RunFolders) -> list[Probl
     return [Problem("output-stray", text, level="warning", of="substance")]
 
 
-def _is_dead(run: Run, place: str) -> bool:
+def _is_dead(store: Store, task: Task, run: Run) -> bool:
     """Whether no process of an earlier run is left; a shim that has recorded its agent's end writes nothing more."""
     if not run.has_ended or run.leftovers:
         return False
     was_seen = run.exit is not None and run.pidns in ("", pid_namespace())  # and its leftovers, too
-    return was_seen or not lives(place)
+    return was_seen or not store.is_alive(task.id, run)
 
 
 def _from_output(place: str) -> Returned | None:

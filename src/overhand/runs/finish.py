@@ -24,7 +24,7 @@ from overhand.questions import (
     take_in_files,
 )
 from overhand.record import Accepted, Judged, Notice, read_state
-from overhand.runs import checks, control, evidence, result, spending, worktree
+from overhand.runs import checks, control, evidence, prepare, result, spending, worktree
 from overhand.runs.judge import Evidence, Verdict, judge_run
 from overhand.runs.result import Case
 from overhand.system import epoch_of, mask_secrets, write_file
@@ -92,7 +92,7 @@ def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Tas
             return task
         noticed = evidence.collect_return(actor.store, task, ended.id)
         task = spending.close_run(actor, task, ended)
-        spec = read_state(f"{place}/spec.json") or {}
+        spec = prepare.read_spec(actor.store, task, ended)
         handoff = parse_handoff(str(spec.get("handoff", "")))
         case = gather_evidence(actor, task, ended, spec, handoff, noticed)
         if actor.store.task(task_id).is_unwanted:

@@ -12,8 +12,9 @@ from overhand.agents import Agent, Job, find_agent, mcp_server_command, session_
 from overhand.documents import decode_text, load_json, parse_handoff, promises_files
 from overhand.errors import NotFound
 from overhand.policy import require_trusted
+from overhand.record import read_state
 from overhand.runs import checks, handover, prompt, worktree
-from overhand.system import boot_id, dump_line, is_there, put_file, read_file, write_file, write_new
+from overhand.system import boot_id, dump_line, put_file, read_file, write_file, write_new
 from overhand.words import LEVELS, duration
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepare
     folders = store.run_folders(locked.task_id, run_id)
     place, desk = folders.place, folders.desk
     session = session_to_resume(store, task, agent)
-    open_run_folder(actor, locked, run_id, prepared, session)
+    os.makedirs(place, 0o700)
+    keep_given(locked, run_id, prepared)
+    write_new(f"{place}/spec.json", dump_line(_spec(actor, task, run_id, prepared, session)))
     job = Job(
         prompt=run_prompt(store, task, run_id, prepared, session),
         workspace=folders.workspace,
@@ -107,25 +110,30 @@ def run_prompt(store: Store, task: Task, run_id: str, prepared: Prepared, sessio
     return prompt.compose(opening, messages, task, store.desk(task.id, run_id), _problems_to_repair(store, task))
 
 
-def open_run_folder(
-    actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared, session: str = ""
-) -> dict[str, Any]:
-    """Make the run's folder in the record, with what its verdict is compared with; returns the spec."""
-    task = locked.task
-    place = actor.store.run_folder(locked.task_id, run_id)
-    if not is_there(runs := os.path.dirname(place)):
-        os.mkdir(runs, 0o700)
-    os.mkdir(place, 0o700)
-    if task.runs[:-1]:  # before the first run it is the text that the task was made with
+def keep_given(locked: LockedTask, run_id: str, prepared: Prepared) -> None:
+    """Put into the record what the run's verdict is compared with; the run gets a folder if there is any of it."""
+    task, store = locked.task, locked.store
+    if any(run.id != run_id for run in task.runs):  # before the first it is the text that the task was made with
         put_file(f"{locked.record}/HANDOFF.md", prepared.text)
+    kept: dict[str, str | bytes] = {}
     if prepared.tree is not None:
         own = [task.tag.path] if task.tag else []
-        write_new(f"{place}/tree.json", dump_line(worktree.with_own(actor.store.root, prepared.tree, own)))
+        kept["tree.json"] = dump_line(worktree.with_own(store.root, prepared.tree, own))
     if task.contract and task.contract.endswith(".json"):
-        write_new(f"{place}/contract.json", read_file(f"{locked.record}/contract.json") or b"{}")
-    spec = _spec(actor, task, run_id, prepared, session)
-    write_new(f"{place}/spec.json", dump_line(spec))
-    return spec
+        kept["contract.json"] = read_file(f"{locked.record}/contract.json") or b"{}"
+    if kept:
+        os.makedirs(place := store.run_folder(task.id, run_id), 0o700, exist_ok=True)
+        for name, data in kept.items():
+            write_new(f"{place}/{name}", data)
+
+
+def read_spec(store: Store, task: Task, run: Run) -> dict[str, Any]:
+    """What a verdict must know, as it was when the run began; a function's run is given what its task says."""
+    kept = read_state(f"{store.run_folder(task.id, run.id)}/spec.json")
+    if kept is not None or not run.attached:
+        return kept or {}
+    text, _ = decode_text(read_file(f"{store.record(task.id)}/HANDOFF.md") or b"")
+    return {"contract": task.contract, "level": task.level, "handoff": text}
 
 
 def _spec(actor: Actor, task: Task, run_id: str, prepared: Prepared, session: str) -> dict[str, Any]:

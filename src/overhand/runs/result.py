@@ -17,11 +17,11 @@ from overhand.system import (
     Lock,
     dump_line,
     epoch_of,
+    is_there,
     mask_secrets,
     put_file,
     put_new,
     read_file,
-    second_name,
     write_file,
 )
 
@@ -89,8 +89,9 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
 def show_document(workspace: str, name: str, text: bytes | str) -> None:
     """Put a copy of what was judged into the workspace, for people; failing at that never fails a verdict."""
     try:
-        os.makedirs(workspace, 0o700, exist_ok=True)
-        put_file(f"{workspace}/{name}", text)
+        if not is_there(workspace):
+            os.makedirs(workspace, 0o700, exist_ok=True)
+        put_new(f"{workspace}/{name}", text)
     except (OverhandError, OSError):
         return
 
@@ -186,9 +187,9 @@ def _promote(case: Case, folder: str, verdict: Verdict) -> bytes | None:
     if raw is None:
         output = return_to_output(returned.value, task.title, task.agent)
         raw = mask_secrets(render_output(output), case.actor.secrets).encode("utf-8", "replace")
-        put_file(f"{place}/OUTPUT.md", raw)
-        if verdict.status == verdict.claimed and second_name(f"{place}/OUTPUT.md", f"{folder}/OUTPUT.md"):
-            return raw
+        if verdict.status != verdict.claimed:  # else it is the task's
+            os.makedirs(place, 0o700, exist_ok=True)
+            put_file(f"{place}/OUTPUT.md", raw)
     if verdict.status == "partial" and verdict.claimed == "completed":
         raw = _corrected(raw, verdict)
     elif verdict.status != verdict.claimed:
@@ -199,7 +200,7 @@ def _promote(case: Case, folder: str, verdict: Verdict) -> bytes | None:
     text = raw.decode("utf-8", "surrogateescape")
     if (masked := mask_secrets(text, case.actor.secrets)) != text:
         raw = masked.encode("utf-8", "surrogateescape")
-    put_file(f"{folder}/OUTPUT.md", raw)
+    put_new(f"{folder}/OUTPUT.md", raw)
     return raw
 
 

@@ -185,7 +185,10 @@ def _settle(actor: Actor, locked: LockedTask, cause: Cause | None = None) -> Liv
     if run.is_plan_run:
         return "alive"  # until it is judged
     place = actor.store.run_folder(locked.task_id, run.id)
-    found = probe_process(place)
+    if run.life:
+        found = Probe("alive" if actor.store.is_alive(locked.task_id, run) else "lost")
+    else:
+        found = probe_process(place)
     if found.what == "alive":
         if run.state == "starting" and (shim := shim_pid(place)):
             locked.append(RunStarted(run=run.id, shim=shim))

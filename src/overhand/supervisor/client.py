@@ -71,10 +71,8 @@ def may_start(store: Store) -> bool:
     for task in store.tasks():
         run = task.current_run
         if run and run.pidns not in ("", here) and run.boot == boot_id():
-            from overhand.system import lives  # nearly never needed
-
             try:
-                if lives(store.run_folder(task.id, run.id)):
+                if store.is_alive(task.id, run):
                     return False
             except OverhandError:
                 continue

@@ -45,7 +45,7 @@ from overhand.supervisor.queue import Begin, Block, Pause, Queue, Start
 from overhand.supervisor.socket import Server
 from overhand.supervisor.tag_daemon import TagDaemon
 from overhand.supervisor.unannounced import Unannounced
-from overhand.system import Lock, become_subreaper, dump_line, lives, machine_id, now_stamp, reap_children, size_of
+from overhand.system import Lock, become_subreaper, dump_line, machine_id, now_stamp, reap_children, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -223,7 +223,7 @@ class Loop:
                 self._forget(task)
                 if task.stop:
                     self._jobs.run(task_id, partial(stop_run, actor, task_id, "cancelled", 0.0))
-                elif not lives(self._store.run_folder(task_id, task.runs[-1].id)):
+                elif not self._store.is_alive(task_id, task.runs[-1]):
                     self._close(task_id)
             case "watch":
                 self._queue.hold(task)

@@ -22,7 +22,7 @@ from overhand.policy import (
 from overhand.record import ABSENT, Accepted, Judged, StopRequested, keep_environment, open_tasks
 from overhand.runs import RUN_MARKER, end_checks, living_members, living_runs, read_task_handoff, same_pid_world
 from overhand.supervisor import hand_to_supervisor, running_supervisor
-from overhand.system import deadline, epoch_of, lives, random_text, stop_detached
+from overhand.system import deadline, epoch_of, random_text, stop_detached
 from overhand.verbs.stop_anyway import StopAnyway
 from overhand.verbs.tasks import refresh_task
 from overhand.verbs.verb import Recorded, Reply, Session, about_task
@@ -400,7 +400,7 @@ def _is_over(session: Session, task: Task) -> bool:
     if task.status is None or task.current_run:
         return False
     for one in task.runs:
-        if lives(session.store.run_folder(task.id, one.id)):
+        if session.store.is_alive(task.id, one):
             if one.attached or not same_pid_world(one):
                 return False
             if one.id in living_members(session.store, task, _supervisor(session)):

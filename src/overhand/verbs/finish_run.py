@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Any
 from overhand.documents import Decision, FileNote, Output, Problem, load_json, parse_handoff, render_output
 from overhand.errors import BadInput, StaleRun
 from overhand.policy import find_caller
-from overhand.record import read_state
-from overhand.runs import Evidence, deliverable_facts, judge_run, live_steps, named_facts, preview_return, read_baseline
+from overhand.runs import (
+    Evidence,
+    deliverable_facts,
+    judge_run,
+    live_steps,
+    named_facts,
+    preview_return,
+    read_baseline,
+    read_spec,
+)
 from overhand.system import read_file, write_file
 from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import CLAIMS
 
 if TYPE_CHECKING:
-    from overhand.record import Store, Task
+    from overhand.record import Run, Store, Task
     from overhand.runs import Returned, Verdict
 
 
@@ -58,7 +66,7 @@ def finish(
         data=value,
     )
     text = render_output(output) + (f"\n{block.strip()}\n" if block else "")
-    problems = _problems(session.store, task, run.id, text, output.status)
+    problems = _problems(session.store, task, run, text, output.status)
     shown = [problem.as_json() for problem in problems]
     if errors := [problem for problem in problems if problem.level == "error"]:
         raise BadInput(
@@ -88,13 +96,13 @@ def _notes(given: list[str] | None) -> tuple[FileNote, ...]:
     return tuple(FileNote(*_pair(one)) for one in given or ())
 
 
-def _problems(store: Store, task: Task, run_id: str, text: str, status: str | None) -> list[Problem]:
+def _problems(store: Store, task: Task, run: Run, text: str, status: str | None) -> list[Problem]:
     """What the judge will find, except for the checks, which run later."""
     if status not in CLAIMS:
         fix = f"One of: {', '.join(CLAIMS)}."
         return [Problem("status-unknown", f"{status!r} is no status of a return.", fix=fix)]
-    folders = store.run_folders(task.id, run_id)
-    spec = read_state(f"{folders.place}/spec.json") or {}
+    folders = store.run_folders(task.id, run.id)
+    spec = read_spec(store, task, run)
     returned = preview_return(text.encode(), spec, folders)
     if status != "completed":
         return [one for one in returned.problems if one.code not in ("contract-required", "section-required")]

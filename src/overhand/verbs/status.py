@@ -7,7 +7,7 @@ import time
 
 from overhand.errors import OverhandError, storage_failed
 from overhand.record import Overview
-from overhand.system import boot_id, epoch_of, has_reader, is_held, machine_id, read_file
+from overhand.system import boot_id, epoch_of, is_held, machine_id, read_file
 from overhand.verbs.show import agent_activity
 from overhand.verbs.tasks import look_at_task, needs_supervisor, queue, remind_supervisor, row, stamp, why_held
 from overhand.verbs.verb import Reply, Session
@@ -148,7 +148,7 @@ class ProjectStatus:
         if run is None or run.machine not in ("", machine_id()):
             return True
         place = self.session.store.run_folder(task.id, run.id)
-        return not run.has_ended and not os.path.exists(f"{place}/exit") and has_reader(f"{place}/life")
+        return not run.has_ended and not os.path.exists(f"{place}/exit") and self.session.store.is_alive(task.id, run)
 
     def _places(self, live: list[Task]) -> dict[str, dict[str, Any]]:
         places = queue(live)

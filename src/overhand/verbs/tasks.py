@@ -27,10 +27,10 @@ def looks_dead(session: Session, task: Task) -> bool:
         return True
     if run.is_plan_run:
         return False  # it lives until it is judged: any supervisor can carry it on
-    from overhand.system import exit_code, lives
+    from overhand.system import exit_code
 
-    place = session.store.run_folder(task.id, run.id)
-    return exit_code(place) is not None or not lives(place)
+    ended = exit_code(session.store.run_folder(task.id, run.id)) is not None
+    return ended or not session.store.is_alive(task.id, run)
 
 
 def refresh_task(session: Session, task: Task) -> Task:
