@@ -230,7 +230,8 @@ def test_a_very_long_request_is_still_only_itself(scene: Scene, at_work: tuple[s
 def test_who_looked_before_it_was_known_to_wait_is_woken_once_more(scene: Scene, at_work: tuple[str, str]) -> None:
     """The file of its lock is there a moment before it is locked: a supervisor that looks then finds nobody waiting."""
     task, run = at_work
-    current, place, lock = scene.state(task).runs[-1], str(scene.desk(task)), fcntl.flock
+    current, desk, lock = scene.state(task).runs[-1], scene.store.desk_files(task, run), fcntl.flock
+    place = desk.shown()
     asked = begin(scene.store, task, run, ToolRequest("execute", "sh", "make a;"), Policy("read", "/p", place), "test")
     assert not isinstance(asked, str)
     watches = Watched(scene.store)
@@ -240,13 +241,13 @@ def test_who_looked_before_it_was_known_to_wait_is_woken_once_more(scene: Scene,
         def look_first(fd: int, how: int) -> None:
             patched.undo()
             watches.stirred()
-            assert not blocked.is_asking(place, scene.state(task))
+            assert not blocked.is_asking(desk, scene.state(task))
             lock(fd, how)
 
         patched.setattr(fcntl, "flock", look_first)
-        waiting = permissions.Waiting(scene.store, task, place, asked)
+        waiting = permissions.Waiting(scene.store, task, run, asked)
     assert watches.stirred() == [task]
-    assert blocked.is_asking(place, scene.state(task))
+    assert blocked.is_asking(desk, scene.state(task))
     waiting.end()
     watches.runs.drop(task)
 

@@ -13,7 +13,7 @@ import pytest
 from mcp_server.test_handshake import READY, Line, hello
 from overhand.questions import blocked, has_waiting_process
 from overhand.record import Store
-from overhand.system import is_held
+from overhand.system import Beneath, is_held
 from support.scene import until
 from support.warm import make_project
 
@@ -160,11 +160,11 @@ def test_who_gives_up_waiting_is_no_longer_blocked(house: ProjectDir, tool: str)
     (place,) = until(lambda: list(house.path.glob(".agent-workspaces/caller-*/runs/*")), "a run")
     task_id = place.parent.parent.name
     locks = until(lambda: [one for one in place.glob("waiting/*") if is_held(str(one))], "its waiting")
-    assert has_waiting_process(str(place))
+    assert has_waiting_process(Beneath(str(place)))
     (house.path / "cancel").touch()
     until(lambda: not any(one.exists() and is_held(str(one)) for one in locks), "the end of its waiting")
     if tool == "ask":
-        assert not blocked.is_asking(str(place), store.task(task_id))
+        assert not blocked.is_asking(Beneath(str(place)), store.task(task_id))
     (house.path / "over").touch()
     done = house.run("wait", "1", "--json").json
     assert done["summary"] == "Gone on without an answer."

@@ -93,7 +93,7 @@ def test_a_file_in_the_tasks_folder_permits_nothing(scene: Scene) -> None:
     scene.shell("worker", "until test -e over; do sleep 0.05; done; " + RETURN)
     task = scene.delegate("it")
     seq = asks_for_permission(scene, task)
-    ipc = record.folder(scene.store, task)
+    ipc = record.ipc_files(scene.store, task).shown()
     with open(f"{ipc}/.tmp", "w", encoding="utf-8") as file:
         file.write(json.dumps({"seq": seq, "timestamp": "2026-01-01T00:00:00Z", "answer": "Allow once"}))
     os.rename(f"{ipc}/.tmp", f"{ipc}/{seq:03d}.answer")

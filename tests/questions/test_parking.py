@@ -17,7 +17,7 @@ from overhand.questions import WaitingMark, leave_waiting_mark
 from overhand.questions import blocked as parking
 from overhand.record import LOG_FILE, fold
 from overhand.supervisor.live_runs import _is_touched
-from overhand.system import Bell, dump_line, is_held, ring_bells
+from overhand.system import Bell, Beneath, dump_line, ring_bells
 from supervisor.parts import Watched
 from support.scene import QUICK, kill, lines, until
 from support.soak import lots
@@ -170,18 +170,19 @@ def test_ask_returns_after_max_block_and_again_keeps_it_blocked(scene: Scene) ->
 
 def test_a_call_that_just_says_to_call_again_counts_as_blocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It leaves its mark and lets go of its lock after somebody has looked into the folder and before the next look."""
-    call, really = WaitingMark(str(tmp_path), 1), is_held
+    desk, really = Beneath(str(tmp_path)), Beneath.is_locked
+    call = WaitingMark(desk, 1)
     call.__enter__()
 
-    def meanwhile(path: str) -> bool:
+    def meanwhile(marks: Beneath, name: str) -> bool:
         monkeypatch.undo()
-        leave_waiting_mark(str(tmp_path), 1)
+        leave_waiting_mark(desk, 1)
         call.__exit__()
-        return really(path)
+        return really(marks, name)
 
-    monkeypatch.setattr(parking, "is_held", meanwhile)
-    assert parking.is_asking(str(tmp_path), fold("worker-1", [{"e": "asked", "seq": 1}]))
-    assert not parking.is_asking(str(tmp_path), fold("worker-1", [])), "nothing is open"
+    monkeypatch.setattr(Beneath, "is_locked", meanwhile)
+    assert parking.is_asking(desk, fold("worker-1", [{"e": "asked", "seq": 1}]))
+    assert not parking.is_asking(desk, fold("worker-1", [])), "nothing is open"
 
 
 def test_an_answer_while_the_supervisor_is_stopped_before_it_parks(scene: Scene) -> None:

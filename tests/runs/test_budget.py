@@ -13,7 +13,7 @@ from overhand.errors import BudgetExceeded
 from overhand.policy import STOP_LEVEL, budget_level, make_amount, own_cap, own_spending, say_tokens
 from overhand.record import BudgetReserved, Judged, UsageReported
 from overhand.runs import reported_usage, run_created, spending, spent_today, tree_spending
-from overhand.system import now_stamp
+from overhand.system import Beneath, now_stamp
 from support.scene import until
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def children_of(scene: Scene, task: str) -> list[str]:
 
 def turns(scene: Scene, task: str) -> int:
     """How many it has taken."""
-    usage = reported_usage(str(scene.desk(task)))
+    usage = reported_usage(Beneath(str(scene.desk(task))))
     return usage.turns if usage else 0
 
 

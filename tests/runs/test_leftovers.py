@@ -47,7 +47,7 @@ def test_an_answer_starts_nothing_beside_what_is_left(scene: Scene) -> None:
 
 def test_a_file_that_overhand_did_not_write_starts_nothing(scene: Scene) -> None:
     task = killed_while_it_asks(scene)
-    with open(f"{record.folder(scene.store, task)}/001.answer", "w", encoding="utf-8") as file:
+    with open(record.ipc_files(scene.store, task).shown("001.answer"), "w", encoding="utf-8") as file:
         file.write("blue\n")
     until(lambda: any("is no answer" in one for one in scene.json("show", task)["notices"]), "a notice of it")
     assert (scene.state(task).queued, len(scene.state(task).runs)) == (False, 1)

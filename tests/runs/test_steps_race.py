@@ -14,7 +14,7 @@ import pytest
 from overhand.documents import parse_handoff
 from overhand.errors import Busy, NotFound
 from overhand.runs import failed_suffix, mark_step, read_steps, step_progress, steps
-from overhand.system import edit_file, edits
+from overhand.system import Beneath, edit_file, edits
 from support.scene import until
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_no_byte_of_a_foreign_writer_is_lost(path: Path, writers: list[Writer], 
         state = ("x", " ")[number % 2] if kind == "byte" else ("!", " ")[number % 2]
         suffix = failed_suffix(f"round {number}") if state == "!" else None
         try:
-            mark_step(str(path), f"step {number % 8 + 1}.", state, suffix)
+            mark_step(Beneath(str(path.parent)), f"step {number % 8 + 1}.", state, suffix)
             marked += 1
         except Busy as error:
             refused += 1
@@ -118,15 +118,15 @@ def test_no_byte_of_a_foreign_writer_is_lost(path: Path, writers: list[Writer], 
     assert marked if (way, kind) != ("held", "length") else refused, "a file that is held open is not replaced"
     assert len(os.listdir(path.parent)) == 3 + kept, "nothing is left beside it that was not told"
     for number in range(1, 9):  # it has stopped: now they stay
-        mark_step(str(path), str(number), "x")
+        mark_step(Beneath(str(path.parent)), str(number), "x")
     assert step_progress(path.read_bytes()) == (8, 8, "")
 
 
 def test_a_reader_does_not_stand_in_the_way(path: Path) -> None:
     with path.open("rb") as reader:
         reader.read(3)
-        mark_step(str(path), "1", "x")
-        mark_step(str(path), "2", "!", failed_suffix("why"))
+        mark_step(Beneath(str(path.parent)), "1", "x")
+        mark_step(Beneath(str(path.parent)), "2", "!", failed_suffix("why"))
     assert "- [x] step 1.\n- [!] step 2. — why\n" in path.read_text()
 
 
@@ -153,7 +153,8 @@ def test_eight_processes_mark_eight_steps(scene: Scene, tmp_path: Path) -> None:
 def test_killed_at_any_moment_leaves_a_whole_file(path: Path, kills: int) -> None:
     whole = path.read_bytes()
     loop = (
-        "import sys; from overhand.runs import steps; path = sys.argv[1]; print(flush=True)\n"
+        "import sys; from overhand.runs import steps; from overhand.system import Beneath\n"
+        "path = Beneath(sys.argv[1]); print(flush=True)\n"
         "while True:\n"
         "    steps.mark_step(path, '3', '!', steps.failed_suffix('it broke badly'))\n"
         "    steps.mark_step(path, '3', ' ')\n"
@@ -162,7 +163,7 @@ def test_killed_at_any_moment_leaves_a_whole_file(path: Path, kills: int) -> Non
     failed = whole.replace(b"- [ ] step 3.", "- [!] step 3. — it broke badly".encode())
     possible = {one.replace(b"[ ] step 5", mark) for one in (whole, failed) for mark in (b"[ ] step 5", b"[x] step 5")}
     for _ in range(kills):
-        process = subprocess.Popen([sys.executable, "-c", loop, str(path)], stdout=subprocess.PIPE)
+        process = subprocess.Popen([sys.executable, "-c", loop, str(path.parent)], stdout=subprocess.PIPE)
         assert process.stdout is not None
         assert process.stdout.readline(), "it never began"
         moment = random.random() * 0.01
@@ -174,8 +175,8 @@ def test_killed_at_any_moment_leaves_a_whole_file(path: Path, kills: int) -> Non
         assert path.read_bytes() in possible
     left = [name for name in os.listdir(path.parent) if name != "HANDOFF.md"]
     assert all(name.startswith(".HANDOFF.md.") and name.endswith((".tmp", ".tmp.old")) for name in left)
-    mark_step(str(path), "3", " ")
-    mark_step(str(path), "5", " ")
+    mark_step(Beneath(str(path.parent)), "3", " ")
+    mark_step(Beneath(str(path.parent)), "5", " ")
     assert path.read_bytes() == whole
 
 

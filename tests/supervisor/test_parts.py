@@ -180,22 +180,22 @@ def test_the_meter_counts_reports_once_and_again_when_asked(scene: Scene) -> Non
     scene.appears("up")
     current = scene.running(task).runs[-1]
     scene.kill_supervisor()
-    place = scene.store.run_folder(task, current.id)
+    desk = scene.store.desk_files(task, current.id)
     context = context_of(Actor(scene.store, Config(), BY))
     meter, jobs, mail = Meter(context), context.jobs, context.mail
-    assert not meter.is_due(task, place, limited=False)
-    with open(f"{place}/{USAGE_FILE}", "w", encoding="utf-8") as file:
+    assert not meter.is_due(task, desk, limited=False)
+    with open(desk.shown(USAGE_FILE), "w", encoding="utf-8") as file:
         file.write('{"input": 10, "output": 5}\n')
-    assert meter.is_due(task, place, limited=False)
+    assert meter.is_due(task, desk, limited=False)
     assert meter.count(task, 0.0)
     jobs.finished()
-    assert not meter.is_due(task, place, limited=False)
+    assert not meter.is_due(task, desk, limited=False)
     usage = scene.state(task).runs[-1].usage
     assert usage is not None
     assert (usage.input, usage.output) == (10, 5)
     meter.recount([task, "worker-20200101-000000"])
     assert list(mail.take()) == [Changed(task)]
-    assert meter.is_due(task, place, limited=False)
+    assert meter.is_due(task, desk, limited=False)
     (scene.path / "go").touch()
     assert scene.json("wait", task)["status"] == "completed"
 

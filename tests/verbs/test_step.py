@@ -26,6 +26,7 @@ from overhand.runs import (
     step_progress,
     steps,
 )
+from overhand.system import Beneath
 from support.strategies import light
 from support.warm import make_project
 
@@ -145,12 +146,12 @@ def test_five_megabytes(tmp_path: Path) -> None:
     path = tmp_path / "HANDOFF.md"
     path.write_bytes(raw)
     before = path.stat().st_ino
-    item = mark_step(str(path), "two", "x")
+    item = mark_step(Beneath(str(tmp_path)), "two", "x")
     assert path.read_bytes() == raw.replace(b"- [ ] two", b"- [x] two")
     assert path.stat().st_ino == before, "one byte in place"
-    mark_step(str(path), "2", "!", failed_suffix("it broke"))
+    mark_step(Beneath(str(tmp_path)), "2", "!", failed_suffix("it broke"))
     assert path.read_bytes() == raw.replace(b"- [ ] two", "- [!] two — it broke".encode())
-    mark_step(str(path), "2", " ")
+    mark_step(Beneath(str(tmp_path)), "2", " ")
     assert path.read_bytes() == raw
     assert (item.number, item.text, item.state) == (2, "two", "done")
 
@@ -328,7 +329,7 @@ def test_a_read_only_handoff_is_left_alone(tmp_path: Path, words: list[str]) -> 
                 os.setresgid(65534, 65534, 65534)
                 os.setresuid(65534, 65534, 65534)
             suffix = failed_suffix(words[1]) if len(words) > 1 else None
-            mark_step("HANDOFF.md", "1", STEP_STATES[words[0]], suffix)
+            mark_step(Beneath("."), "1", STEP_STATES[words[0]], suffix)
         except BaseException as error:  # noqa: BLE001 -- whatever it is, the parent looks at it
             code = 0 if "permission denied" in str(error) else 2
         os._exit(code)
@@ -342,9 +343,10 @@ def test_permissions_and_owner_are_kept(tmp_path: Path) -> None:
     path.write_text(PLAN)
     path.chmod(0o640)
     if os.geteuid() == 0:
+        os.chown(tmp_path, 1234, 1235)  # an owner whose files are known
         os.chown(path, 1234, 1235)
     before = path.stat()
-    mark_step(str(path), "1", "!", failed_suffix("x"))
+    mark_step(Beneath(str(tmp_path)), "1", "!", failed_suffix("x"))
     after = path.stat()
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
 

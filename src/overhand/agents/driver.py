@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents import drivers
 from overhand.errors import BadInput
+from overhand.system import Beneath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -180,6 +181,12 @@ class McpClient:
     form: str = "JSON"  # or TOML
     comments: bool = True  # its JSON may have comments
     plugin: Mapping[str, str] = field(default_factory=dict)  # files of `mcp/plugin`, and where its plugins have them
+
+
+def own_desk() -> Beneath:
+    """The run's folder in the workspace, for a process of ours inside a run."""
+    project = os.environ["OVERHAND_PROJECT"]
+    return Beneath(project, os.path.relpath(os.path.dirname(os.environ["OVERHAND_OUTPUT"]), project))
 
 
 def is_uuid(text: str) -> bool:

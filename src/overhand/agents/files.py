@@ -19,8 +19,8 @@ from overhand.documents import (
     wrong,
 )
 from overhand.errors import AgentNotFound, BadInput
-from overhand.policy import Config, existing_files, settings_files, user_folder
-from overhand.system import names_in, read_file
+from overhand.policy import Config, existing_files, read_project_file, settings_files, user_folder
+from overhand.system import Beneath, names_in, read_file
 from overhand.words import LEVELS, duration, is_limit_rule
 
 if TYPE_CHECKING:
@@ -52,17 +52,24 @@ def agent_files(root: str) -> dict[str, str]:
     """Every agent's name and the file that defines it."""
     found: dict[str, str] = {}
     for folder in folders(root):
-        for entry in sorted(names_in(folder)):
+        for entry in sorted(_names(root, folder)):
             if entry.endswith(".md"):
                 found.setdefault(entry.removesuffix(".md"), f"{folder}/{entry}")
     return found
+
+
+def _names(root: str, folder: str) -> list[str]:
+    """The names in a folder of files; no link leads to one of Overhand's own."""
+    name = folder.removeprefix(f"{root}/")
+    return Beneath(root).names(name) if name.startswith(".overhand/") else names_in(folder)
 
 
 def runnable_files(root: str) -> list[str]:
     """Everything in the project that can make Overhand run something, relative to the root."""
     found = settings_files(root)
     for folder, ends in (*((folder, (".md",)) for folder in FOLDERS), (PLAN_FOLDER, PLAN_SUFFIXES)):
-        found += [f"{folder}/{name}" for name in sorted(names_in(f"{root}/{folder}")) if name.endswith(ends)]
+        names = _names(root, f"{root}/{folder}")
+        found += [f"{folder}/{name}" for name in sorted(names) if name.endswith(ends)]
     return [*found, *program_files(root, *all_drivers().values())]
 
 
@@ -124,7 +131,7 @@ def choose_agent(root: str, config: Config) -> tuple[str, str]:
 def load_agent(root: str, name: str, path: str, config: Config) -> Agent:
     """Read one agent file; raises with all problems at once."""
     source = os.path.relpath(path, root) if path.startswith(root + os.sep) else path
-    raw = read_file(path)
+    raw = read_project_file(root, source) if source != path else read_file(path)
     if raw is None:
         raise BadInput(f"{source} is not a regular file.", "An agent file must not be a symbolic link.")
     agent, problems = read_agent(root, name, raw, config, source)

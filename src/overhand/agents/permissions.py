@@ -261,9 +261,9 @@ def decide(
     from overhand.questions import WaitingMark, wait_for_answer
     from overhand.system import load_line, read_file
 
-    desk = store.desk(task_id, run_id)
     spec = load_line((read_file(f"{store.run_folder(task_id, run_id)}/spec.json") or b"{}").decode())
-    policy = Policy(spec.get("level", "read"), store.root, desk, spec.get("allow", ()), spec.get("deny", ()))
+    desk = store.desk_files(task_id, run_id)
+    policy = Policy(spec.get("level", "read"), store.root, desk.shown(), spec.get("allow", ()), spec.get("deny", ()))
     found = begin(store, task_id, run_id, asked, policy, "mcp")
     if not isinstance(found, str):
         with WaitingMark(desk, found.seq):
@@ -277,14 +277,14 @@ def decide(
 class Waiting:
     """A question that a process waits for beside its other work: a bell to poll, and a mark that says so."""
 
-    def __init__(self, store: Store, task_id: str, place: str, question: Question) -> None:
+    def __init__(self, store: Store, task_id: str, run_id: str, question: Question) -> None:
         from overhand.questions import PendingAnswer, WaitingMark
 
-        self._mark = WaitingMark(place, question.seq)
+        self._mark = WaitingMark(store.desk_files(task_id, run_id), question.seq)
         self._mark.__enter__()
         try:  # the bell last: it wakes again a process that the mark's file woke before it was locked
             self._pending = PendingAnswer(store, task_id, question)
-        except OSError:
+        except BaseException:
             self._mark.__exit__()
             raise
         self.fd = self._pending.fd

@@ -41,7 +41,6 @@ from overhand.runs import (
     finish_run,
     gather_evidence,
     in_process_meter,
-    inputs_file_of,
     judge_run,
     keep_given,
     read_task_handoff,
@@ -276,6 +275,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
 
 def _call(run: FunctionRun, batch: Batch, run_deadline: RunDeadline) -> Call:
     given = batch.inputs.pop(run.task.id, None)
+    kept = f"{run.folders.record}/{INPUTS_FILE}" if run.task.node else ""
     return Call(
         title=run.task.title,
         handoff=run.prepared.handoff,
@@ -283,7 +283,7 @@ def _call(run: FunctionRun, batch: Batch, run_deadline: RunDeadline) -> Call:
         run_id=run.run_id,
         place=run.folders.desk,
         root=batch.session.root,
-        inputs=json.loads(given) if given else read_inputs(inputs_file_of(batch.actor.store, run.task)),
+        inputs=json.loads(given) if given else read_inputs(kept),
         _prompt=partial(run_prompt, batch.actor.store, run.task, run.run_id, run.prepared),
         _ask=run_deadline.ask,
         _count=in_process_meter(run_deadline.actor, run.task.id),
@@ -416,7 +416,8 @@ class RunDeadline:
         if not asked.is_open:  # by an earlier run, and answered since
             return full_answer(store, self.task_id, asked)
         patience = [limit for limit in (limits.answer_wait or None, inquiry.timeout) if limit is not None]
-        with self._clock_stopped(), WaitingMark(call.place, asked.seq):  # after the question is recorded
+        mark = WaitingMark(store.desk_files(call.task_id, call.run_id), asked.seq)
+        with self._clock_stopped(), mark:  # after the question is recorded
             return self._await(asked, inquiry, deadline(min(patience, default=None)))
 
     def _await(self, asked: Question, inquiry: Inquiry, until: float) -> str:

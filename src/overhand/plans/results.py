@@ -299,7 +299,7 @@ def finish(actor: Actor, task_id: str, run_id: str, command: Command, execution:
     output = _output(execution.plan, result).encode("utf-8", "replace")
     put_file(f"{place}/OUTPUT.md", output)
     put_file(f"{folder}/OUTPUT.md", output)
-    show_document(store.workspace(task_id), "OUTPUT.md", output)
+    show_document(store.workspace_files(task_id), "OUTPUT.md", output)
     encoded = (dump_line(result) + "\n").encode("utf-8", "replace")
     put_file(f"{folder}/result.json", encoded)
     ended = RunEnded(run=run_id, cause=result["cause"], exit=None)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from overhand.policy.caller import Actor, Caller, find_caller, inside_run, require_person, run_of_place
     from overhand.policy.caller import user_name
     from overhand.policy.config import AGENT_MARKS, Config, Kind, Notify, config_of_task, load_config, parse_setting
-    from overhand.policy.config import settings_files, settings_marks, user_folder
+    from overhand.policy.config import read_project_file, settings_files, settings_marks, user_folder
     from overhand.policy.settings import Route, agent_of_route, check_route_mode, route_of
     from overhand.policy.trust import content_digest, existing_files, file_digests, is_trusted_content, mark_trusted
     from overhand.policy.trust import move_trust, require_trusted, trust_file, trusted_config, untrusted_files
@@ -25,8 +25,8 @@ else:
             "own_cap own_spending parse_budget say_budget say_tokens say_usd tally_reports tighter_cap "
             "total_used usage_figures usage_of_task usage_with_nodes",
             "caller": "Actor Caller find_caller inside_run require_person run_of_place user_name",
-            "config": "AGENT_MARKS Config Kind Notify config_of_task load_config parse_setting settings_files "
-            "settings_marks user_folder",
+            "config": "AGENT_MARKS Config Kind Notify config_of_task load_config parse_setting read_project_file "
+            "settings_files settings_marks user_folder",
             "settings": "Route agent_of_route check_route_mode route_of",
             "trust": "content_digest existing_files file_digests is_trusted_content mark_trusted move_trust "
             "require_trusted trust_file trusted_config untrusted_files",

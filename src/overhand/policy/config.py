@@ -23,10 +23,11 @@ from overhand.policy.settings import (
     tell_unknown,
 )
 from overhand.record import Amount
-from overhand.system import read_file
+from overhand.system import MAX_DOCUMENT, Beneath, read_file
 from overhand.words import LEVELS, duration
 
-FILES = (".overhand/config.toml", ".overhand/local.toml")
+FOLDER = ".overhand"
+FILES = (f"{FOLDER}/config.toml", f"{FOLDER}/local.toml")
 OWN = ("approve_without_terminal",)  # settings that only the user's own file may have, never a project or a task
 AGENT_MARKS = ("exclusive", "can_delegate", "real", "session", "plan")  # recorded with a task beside its own settings
 
@@ -126,19 +127,27 @@ def user_folder() -> str:
 
 def settings_files(root: str) -> list[str]:
     """The project's existing settings files."""
-    return [name for name in FILES if os.path.lexists(f"{root}/{name}")]
+    files = Beneath(root)
+    return [name for name in FILES if files.exists(name)]
+
+
+def read_project_file(root: str, name: str, limit: int = MAX_DOCUMENT) -> bytes | None:
+    """A regular file of the project; in Overhand's own folder no link is followed on the way to it either."""
+    return Beneath(root).read(name, limit) if name.startswith(f"{FOLDER}/") else read_file(f"{root}/{name}", limit)
 
 
 def settings_marks(root: str, *more: str) -> list[tuple[int, int, int] | None]:
     """Marks that change when one of the settings files (or of `more`) is written."""
-    found: list[tuple[int, int, int] | None] = []
-    for path in (os.path.join(user_folder(), "config.toml"), *(f"{root}/{name}" for name in FILES), *more):
-        try:
-            stat = os.lstat(path)
-            found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
-        except OSError:
-            found.append(None)
-    return found
+    files = Beneath(root)
+    looks = [_look(os.path.join(user_folder(), "config.toml")), *map(files.look, FILES), *map(_look, more)]
+    return [found and (found.st_mtime_ns, found.st_size, found.st_ino) for found in looks]
+
+
+def _look(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
 
 
 def load_config(root: str, settings: dict[str, Any] | None = None, *, project: bool = True) -> Config:
@@ -146,10 +155,14 @@ def load_config(root: str, settings: dict[str, Any] | None = None, *, project: b
     merged: dict[str, Any] = {}
     problems: list[str] = []
     own = os.path.join(user_folder(), "config.toml")
-    for path in (own, *(f"{root}/{name}" for name in FILES if project)):
-        found = _read(path, problems)
-        if path != own:
-            _keep_own(found, path, own, problems)
+    _merge(merged, _parsed(own, read_file(own), os.path.lexists(own), problems))
+    files = Beneath(root)
+    if project and (blocker := files.in_the_way(FOLDER)):
+        problems.append(f"{blocker} is a link or no folder; nothing in it is read.")
+    for name in FILES if project else ():
+        path = f"{root}/{name}"
+        found = _parsed(path, files.read(name), files.exists(name), problems)
+        _keep_own(found, path, own, problems)
         _merge(merged, found)
     for key, value in (settings or {}).items():
         nested = _nest(key, value)
@@ -177,10 +190,9 @@ def config_of_task(root: str, config: Config, settings: dict[str, Any]) -> Confi
     return load_config(root, own) if own else config
 
 
-def _read(path: str, problems: list[str]) -> dict[str, Any]:
-    raw = read_file(path)
+def _parsed(path: str, raw: bytes | None, is_there: bool, problems: list[str]) -> dict[str, Any]:
     if raw is None:
-        if os.path.lexists(path):
+        if is_there:
             problems.append(f"{path} is a link or no regular file and is not read.")
         return {}
     try:

@@ -60,7 +60,7 @@ def _known(root: str) -> dict[str, str]:
 
 def _digest(root: str, name: str) -> str | None:
     """Hash of a regular file in the project; a link is never trusted."""
-    raw = read_file(f"{root}/{name}", limit=MAX_PLAN)
+    raw = config.read_project_file(root, name, MAX_PLAN)
     return content_digest(raw) if raw is not None and len(raw) <= MAX_PLAN else None
 
 

@@ -12,34 +12,35 @@ from typing import TYPE_CHECKING
 
 from overhand.questions import files
 from overhand.record import RunBlocked, RunUnblocked
-from overhand.system import is_held, names_in, read_file
 
 if TYPE_CHECKING:
     from typing import Literal
 
     from overhand.policy import Actor
     from overhand.record import Run, Task
+    from overhand.system import Beneath
 
     Blocker = Literal["ask", "child", "file"]
 
 AGAIN = 30.0  # seconds within which an agent should call again after `ask` asked it to
 QUIET_SECONDS = 5.0  # seconds without a sign of life after which a run counts as waiting for its question in a file
 
+_FEW = 100  # bytes of such a mark
 _FOR_ANSWER, _FOR_TASK = ("ask-",), tuple("0123456789")  # how the names of waiting marks begin
 
 
-def why_blocked(place: str, task: Task, run: Run, *, quiet: bool, child_waits: bool) -> Blocker | None:
+def why_blocked(desk: Beneath, task: Task, run: Run, *, quiet: bool, child_waits: bool) -> Blocker | None:
     """What the run is known to wait for; `quiet`: it shows no sign of life, `child_waits`: all it delegated waits."""
-    if is_asking(place, task):
+    if is_asking(desk, task):
         return "ask"
-    if child_waits and _has_mark(place, _FOR_TASK):
+    if child_waits and _has_mark(desk, _FOR_TASK):
         return "child"
     return "file" if quiet and files.has_file_question(task, run) else None
 
 
-def has_waiting_process(place: str) -> bool:
+def has_waiting_process(desk: Beneath) -> bool:
     """Whether one of its processes still waits for an answer or a task; cheap."""
-    return _has_mark(place, (*_FOR_ANSWER, *_FOR_TASK))
+    return _has_mark(desk, (*_FOR_ANSWER, *_FOR_TASK))
 
 
 def update_blocked(actor: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
@@ -48,7 +49,7 @@ def update_blocked(actor: Actor, task_id: str, *, quiet: bool, child_waits: bool
     task, run = taken.task, taken.task.current_run
     files.redeliver(actor.store, task)
     if run is not None and not run.has_ended:
-        desk = actor.store.desk(task_id, run.id)
+        desk = actor.store.desk_files(task_id, run.id)
         blocker = why_blocked(desk, task, run, quiet=quiet, child_waits=child_waits)
         if (blocker is not None) != (run.waiting is not None):
             record_blocked(actor, task_id, run.id, is_blocked=blocker is not None)
@@ -69,28 +70,29 @@ def may_park(actor: Actor, task_id: str) -> bool:
     run = task.current_run
     if run is None or run.waiting is None or not task.open_questions:
         return False
-    desk = actor.store.desk(task_id, run.id)
+    desk = actor.store.desk_files(task_id, run.id)
     return why_blocked(desk, task, run, quiet=True, child_waits=False) is not None
 
 
-def is_asking(place: str, task: Task) -> bool:
+def is_asking(desk: Beneath, task: Task) -> bool:
     """Whether one of its processes waits in `ask`, or is about to call again."""
-    if _has_mark(place, _FOR_ANSWER):
+    if _has_mark(desk, _FOR_ANSWER):
         return True
     # only now: a call leaves its mark before it releases its lock
-    folder = f"{place}/waiting"
-    marks = {f"again-{question.seq}" for question in task.open_questions}.intersection(names_in(folder))
-    return any(_age(f"{folder}/{name}") < AGAIN for name in marks)
+    again = [f"again-{question.seq}" for question in task.open_questions]
+    with desk.at("waiting").held() as marks:
+        return any(0 <= _age(marks.read(name, _FEW)) < AGAIN for name in again)
 
 
-def _has_mark(place: str, prefixes: tuple[str, ...]) -> bool:
+def _has_mark(desk: Beneath, prefixes: tuple[str, ...]) -> bool:
     """Whether a process holds one of the run's waiting marks whose names begin so."""
-    folder = f"{place}/waiting"
-    return any(name.startswith(prefixes) and is_held(f"{folder}/{name}") for name in names_in(folder))
+    with desk.at("waiting").held() as marks:
+        return any(name.startswith(prefixes) and marks.is_locked(name) for name in marks.names())
 
 
-def _age(path: str) -> float:
+def _age(written: bytes | None) -> float:
+    """The seconds since a call asked to be called again."""
     try:
-        return time.monotonic() - float(read_file(path) or b"-inf")
+        return time.monotonic() - float(written or b"-inf")
     except ValueError:
         return float("inf")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from overhand.questions import record
 from overhand.questions.record import Asking
 from overhand.record import Notice, Record
-from overhand.system import hung_bells, read_file, ring_bells
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.record import By, LockedTask, Question, Run, Store, Task
+    from overhand.system import Beneath
 
 SETTLE = 2.0  # seconds for which an unreadable file may still be being written
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -41,7 +40,7 @@ def take_in_files(store: Store, task: Task, by: By, *, final: bool = False) -> T
 
     With `final` the writers are gone: what is there now is all there will be.
     """
-    ipc = record.folder(store, task.id)
+    ipc = record.ipc_files(store, task.id)
     if not any(True for _ in _news(task, ipc)) and not _undelivered(task, ipc):
         return TakenIn(task=task, unfinished=False)
     with store.lock(task.id, by) as locked:
@@ -65,7 +64,7 @@ def take_in_files(store: Store, task: Task, by: By, *, final: bool = False) -> T
 
 def has_unread_files(store: Store, task: Task) -> bool:
     """Whether a question, or an answer to an open one, lies in `ipc/` that the record does not know yet."""
-    found = record.files_in(record.folder(store, task.id))
+    found = record.files_in(record.ipc_files(store, task.id))
     if not found:  # most never ask
         return False
     known = {question.stem: question.answered for question in task.questions}
@@ -76,15 +75,15 @@ def has_unread_files(store: Store, task: Task) -> bool:
 
 def redeliver(store: Store, task: Task) -> None:
     """Ring again for answers that a process still waits for: the process that answered may have been killed."""
-    ipc = record.folder(store, task.id)
-    hung = hung_bells(ipc)
+    ipc = record.ipc_files(store, task.id)
+    hung = ipc.bells()
     for question in task.questions if hung else ():
         prefix = record.bell_prefix(question)
         if not question.is_open and any(name.startswith(prefix) for name in hung):
-            ring_bells(ipc, prefix)
+            ipc.ring(prefix=prefix)
 
 
-def _news(task: Task, ipc: str) -> Iterator[tuple[str, str]]:
+def _news(task: Task, ipc: Beneath) -> Iterator[tuple[str, str]]:
     """Files that the record does not know: questions, answers to open ones, and questions that were changed."""
     by_stem = {question.stem: question for question in task.questions}
     for stem, kind in record.files_in(ipc):
@@ -92,28 +91,24 @@ def _news(task: Task, ipc: str) -> Iterator[tuple[str, str]]:
         if kind == "answer":
             is_new = known is not None and known.is_open
         else:
-            changed = known and known.sha and known.sha != _sha(read_file(f"{ipc}/{stem}.question") or b"")
+            changed = known and known.sha and known.sha != _sha(ipc.read(f"{stem}.question") or b"")
             is_new = known is None or bool(changed)
         if is_new and _cause(ipc, f"{stem}.{kind}") not in task.causes:
             yield stem, kind
 
 
-def _undelivered(task: Task, ipc: str) -> list[Question]:
+def _undelivered(task: Task, ipc: Beneath) -> list[Question]:
     """Answers whose file is missing: a crash may have come between the record and the file."""
     answered = [question for question in task.questions if not question.is_open]
-    return [question for question in answered if not os.path.lexists(f"{ipc}/{question.stem}.answer")]
+    return [question for question in answered if not ipc.exists(f"{question.stem}.answer")]
 
 
-def _is_unfinished(ipc: str, stem: str, kind: str) -> bool:
+def _is_unfinished(ipc: Beneath, stem: str, kind: str) -> bool:
     """Whether an unreadable file may still be being written."""
-    path = f"{ipc}/{stem}.{kind}"
-    try:
-        if abs(time.time() - os.lstat(path).st_mtime) >= SETTLE:  # a clock that is ahead must not delay it
-            return False
-    except OSError:
+    found = ipc.look(f"{stem}.{kind}")
+    if found is None or abs(time.time() - found.st_mtime) >= SETTLE:  # a clock that is ahead must not delay it
         return False
-    raw = read_file(path)
-    return kind == "question" and bool(_read_question(raw, stem).problem)
+    return kind == "question" and bool(_read_question(ipc.read(f"{stem}.{kind}"), stem).problem)
 
 
 def _sha(raw: bytes) -> str:
@@ -122,13 +117,13 @@ def _sha(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()[:12]
 
 
-def _take_question(locked: LockedTask, ipc: str, stem: str, known: Question | None) -> None:
+def _take_question(locked: LockedTask, ipc: Beneath, stem: str, known: Question | None) -> None:
     name = f"{stem}.question"
     if known is not None:
         problem = "was changed after it was asked; the first wording stands. Ask anew with a new number."
         _tell(locked, ipc, name, problem)
         return
-    found = _read_question(read_file(f"{ipc}/{name}"), stem)
+    found = _read_question(ipc.read(name), stem)
     if found.asking:
         current = locked.task.current_run
         run_id = current.id if current else None
@@ -144,7 +139,7 @@ def _take_question(locked: LockedTask, ipc: str, stem: str, known: Question | No
         _tell(locked, ipc, name, found.problem)
 
 
-def _refuse_answer(locked: LockedTask, ipc: str, known: Question) -> None:
+def _refuse_answer(locked: LockedTask, ipc: Beneath, known: Question) -> None:
     """A file that is in the place of an answer, and that Overhand did not write: the agent itself may have."""
     hint = f"overhand answer {locked.task.name} TEXT"
     _tell(locked, ipc, f"{known.stem}.answer", f"is no answer: Overhand did not write it. To answer: {hint}")
@@ -185,13 +180,11 @@ def _text(raw: bytes) -> str:
     return decode_text(raw)[0]
 
 
-def _cause(ipc: str, name: str) -> str:
+def _cause(ipc: Beneath, name: str) -> str:
     """A name for this state of a file, which is reported once; two may be written within one tick of the clock."""
-    try:
-        found = os.lstat(f"{ipc}/{name}")
-        return f"ipc/{_shown(name)}@{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
-    except OSError:
-        return f"ipc/{_shown(name)}@gone"
+    found = ipc.look(name)
+    state = "gone" if found is None else f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
+    return f"ipc/{_shown(name)}@{state}"
 
 
 def _shown(name: str) -> str:
@@ -199,7 +192,7 @@ def _shown(name: str) -> str:
     return name if name.isascii() and name.isprintable() else ascii(name)[1:-1]
 
 
-def _tell(locked: LockedTask, ipc: str, name: str, what: str) -> None:
+def _tell(locked: LockedTask, ipc: Beneath, name: str, what: str) -> None:
     cause = _cause(ipc, name)
     if cause not in locked.task.causes:
         locked.append(Notice(text=f"ipc/{_shown(name)} {what}"[:1000], cause=cause))

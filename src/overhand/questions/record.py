@@ -12,17 +12,7 @@ import os
 from overhand.errors import BadInput, NotFound, Refused, StaleRun
 from overhand.questions.resume import next_run_after_answer
 from overhand.record import Answered, Asked, Record
-from overhand.system import (
-    dump_line,
-    is_held,
-    is_there,
-    load_line,
-    names_in,
-    now_stamp,
-    read_file,
-    ring_bells,
-    write_file,
-)
+from overhand.system import dump_line, load_line, now_stamp, read_file, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.record import By, Event, LockedTask, Question, Store, Task
+    from overhand.system import Beneath
     from overhand.words import Via
 
 _SHORT = 500  # characters of a question in the log; its file has the whole
@@ -38,9 +29,15 @@ _MOST = 20  # options
 _ROOM = 3000  # characters of an event that a question or an answer may fill
 
 
-def folder(store: Store, task_id: str) -> str:
-    """Where a task's questions and answers are."""
-    return f"{store.workspace(task_id)}/ipc"
+def ipc_files(store: Store, task_id: str) -> Beneath:
+    """A task's questions and answers."""
+    return store.workspace_files(task_id).at("ipc")
+
+
+def _open_ipc(store: Store, task_id: str) -> Beneath:
+    """The same, made where it is missing; what is no folder is moved aside."""
+    store.workspace_files(task_id).make_folder("ipc", aside=True)
+    return ipc_files(store, task_id)
 
 
 class Asking(Record, frozen=True):
@@ -83,11 +80,10 @@ def ask_question(
             if known.run != run_id:
                 locked.append(Asked(seq=known.seq, run=run_id, again=True))
             return known
-        ipc = folder(store, task_id)
-        os.makedirs(ipc, exist_ok=True)
+        ipc = _open_ipc(store, task_id)
         seq = next_number(locked.task, ipc)
         document = question_text(seq, now_stamp(), asking.text, asking.options, asking.step)
-        write_file(f"{ipc}/{seq:03d}.question", document)
+        ipc.write(f"{seq:03d}.question", document)
         locked.append(asked(seq, run_id, asking))
         return locked.task.questions[-1]
 
@@ -110,14 +106,15 @@ def _is_unread(store: Store, task_id: str, run_id: str | None, question: Questio
     """Whether the process that asked ended before it had the answer: its mark is still in the run's folder."""
     if run_id is None or question.via != "ask":
         return False
-    return bool(unread_marks(store.desk(task_id, run_id), question.seq))
+    return bool(unread_marks(store.desk_files(task_id, run_id), question.seq))
 
 
-def unread_marks(desk: str, seq: int) -> list[str]:
+def unread_marks(desk: Beneath, seq: int) -> list[str]:
     """What processes left that asked this question and ended, killed or out of time, without its answer."""
-    folder = f"{desk}/waiting"
-    paths = [f"{folder}/{name}" for name in names_in(folder) if name.startswith((f"ask-{seq}-", f"again-{seq}"))]
-    return [path for path in paths if path.endswith(f"/again-{seq}") or not is_held(path)]
+    with desk.at("waiting").held() as marks:
+        asked = [name for name in marks.names() if name.startswith(f"ask-{seq}-") and not marks.is_locked(name)]
+        again = [f"again-{seq}"] if marks.exists(f"again-{seq}") else []
+    return [f"waiting/{name}" for name in asked + again]
 
 
 def question_text(seq: int, timestamp: str, text: str, options: Sequence[str], step: str) -> str:
@@ -153,7 +150,7 @@ def asked(seq: int, run_id: str | None, asking: Asking) -> Asked:
     return event.replace(cause=asking.cause) if asking.cause else event
 
 
-def next_number(task: Task, ipc: str) -> int:
+def next_number(task: Task, ipc: Beneath) -> int:
     """The next free number: they continue over resumes, and files that are not recorded yet have theirs."""
     taken = [q.seq for q in task.questions]
     taken += [int(stem) for stem, _ in files_in(ipc) if stem.isascii() and stem.isdigit() and len(stem) < 7]
@@ -181,7 +178,7 @@ def full_question(store: Store, task_id: str, question: Question) -> str:
     """The whole question, where the log has only its beginning."""
     if not question.text.endswith("…"):
         return question.text
-    raw = read_file(f"{folder(store, task_id)}/{question.stem}.question") or b""
+    raw = ipc_files(store, task_id).read(f"{question.stem}.question") or b""
     try:
         whole = str(load_line(raw.decode("utf-8", "replace").removeprefix("\ufeff"))["question"])
     except (ValueError, KeyError, TypeError):
@@ -308,18 +305,16 @@ def keep_text(task_folder: str, text: str) -> str:
 
 def hand_over_events(locked: LockedTask, run_id: str, handed: Asking, text: str) -> list[Event]:
     """The events that give a run something as `ipc/NNN.answer`: asked and answered at once."""
-    seq = next_number(locked.task, folder(locked.store, locked.task_id))
+    seq = next_number(locked.task, ipc_files(locked.store, locked.task_id))
     asked = Asked(seq=seq, question=plain_text(handed.text, _SHORT), via=handed.via, run=run_id, cause=handed.cause)
     return [asked, answered(locked.record, seq, text, handed.via)]
 
 
 def deliver_answer(store: Store, task_id: str, question: Question, text: str) -> None:
     """Write the answer's file, then ring the bell of every process that waits for it."""
-    ipc = folder(store, task_id)
-    os.makedirs(ipc, exist_ok=True)
-    document = answer_text(question.seq, question.answered or now_stamp(), text)
-    write_file(f"{ipc}/{question.stem}.answer", document)
-    ring_bells(ipc, bell_prefix(question))
+    ipc = _open_ipc(store, task_id)
+    ipc.write(f"{question.stem}.answer", answer_text(question.seq, question.answered or now_stamp(), text))
+    ipc.ring(prefix=bell_prefix(question))
 
 
 def bell_prefix(question: Question) -> str:
@@ -337,8 +332,7 @@ def kept_text(store: Store, task_id: str, name: str | None, short: str) -> str:
     return short if raw is None else raw.decode("utf-8", "replace")
 
 
-def files_in(ipc: str) -> list[tuple[str, str]]:
+def files_in(ipc: Beneath) -> list[tuple[str, str]]:
     """Stem and kind of every question and answer file."""
-    names = names_in(ipc) if is_there(ipc) else []  # most tasks never ask
-    found = [name.rpartition(".") for name in names if not name.startswith(".")]
+    found = [name.rpartition(".") for name in ipc.names() if not name.startswith(".")]
     return sorted((stem, kind) for stem, _, kind in found if kind in ("question", "answer") and stem)

@@ -6,11 +6,12 @@ import os
 import time
 
 from overhand.questions import record
-from overhand.system import Bell, random_text, remove_file, write_file
+from overhand.system import Bell, random_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from overhand.record import Question, Store
+    from overhand.system import Beneath
 
 SLOW = 120.0  # seconds between looks of a process that waits, should nothing ring its bell
 
@@ -34,7 +35,7 @@ class PendingAnswer:
     def __init__(self, store: Store, task_id: str, question: Question) -> None:
         self._store, self._task_id, self._seq, self._seen = store, task_id, question.seq, -1
         self.bell = Bell(SLOW)
-        self.fd = self.bell.hang(record.folder(store, task_id), record.bell_prefix(question))
+        self.fd = record.ipc_files(store, task_id).hang(self.bell, prefix=record.bell_prefix(question))
 
     def answer(self) -> str | None:
         """Its answer, once there is one; the log is read only if it has grown."""
@@ -57,31 +58,26 @@ class WaitingMark:
     The kernel releases it if the process dies. Without a run, as in a person's shell, there is no mark.
     """
 
-    def __init__(self, run_folder: str | None, seq: int | None = None) -> None:
+    def __init__(self, desk: Beneath | None, seq: int | None = None) -> None:
         name = f"{os.getpid()}-{random_text(4)}"
-        self._folder = f"{run_folder}/waiting" if run_folder is not None else ""
-        self._path = f"{self._folder}/{name}" if seq is None else f"{self._folder}/ask-{seq}-{name}"
-        self._fd = -1
+        self._desk, self._path = desk, f"waiting/{name}" if seq is None else f"waiting/ask-{seq}-{name}"
+        self._fd: int | None = None
 
     def __enter__(self) -> None:
-        import fcntl
-
-        if self._folder:
-            os.makedirs(self._folder, exist_ok=True)
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
+        if self._desk is not None:
+            self._fd = self._desk.lock(self._path, make=True)
 
     def __exit__(self, *_: object) -> None:
-        if self._folder:
-            remove_file(self._path)
+        if self._desk is not None and self._fd is not None:
+            self._desk.remove(self._path)
             os.close(self._fd)
 
 
 def mark_of_caller(store: Store, task_id: str | None, run_id: str | None) -> WaitingMark:
     """The mark of a process that waits for tasks: the run that it belongs to, if any, holds no slot meanwhile."""
-    return WaitingMark(store.desk(task_id, run_id) if task_id is not None and run_id is not None else None)
+    return WaitingMark(store.desk_files(task_id, run_id) if task_id is not None and run_id is not None else None)
 
 
-def leave_waiting_mark(run_folder: str, seq: int) -> None:
+def leave_waiting_mark(desk: Beneath, seq: int) -> None:
     """The caller is about to call again: for a while the run still counts as blocked."""
-    write_file(f"{run_folder}/waiting/again-{seq}", f"{time.monotonic():.3f}\n")
+    desk.write(f"waiting/again-{seq}", f"{time.monotonic():.3f}\n", make=True)

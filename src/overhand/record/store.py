@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from overhand.errors import BadInput, NotFound, OverhandError, StorageFailed, TaskNotFound, storage_failed
+from overhand.errors import BadInput, OverhandError, StorageFailed, TaskNotFound, storage_failed
 from overhand.record import identity, log, registry
 from overhand.record.environment import drop_environment, keep_environment
 from overhand.record.events import Accepted, Created, Event, add, fold
@@ -17,13 +17,12 @@ from overhand.record.task import Record
 from overhand.system import (
     LOCK_PATIENCE,
     Bell,
+    Beneath,
     Lock,
     has_reader,
-    is_own,
     random_text,
     read_file,
     ring_bells,
-    write_file,
     write_new,
 )
 from overhand.words import is_run_id, is_task_id, slug
@@ -50,50 +49,30 @@ class NewTask(Record, frozen=True):
     files: Mapping[str, bytes] = {}  # an empty one is not written
 
 
-def find_root(start: str, *, given: str | None = None) -> str:
-    """The project around `start`: the nearest folder with `.overhand`, or the repository's top, else `start`.
-
-    A folder above that belongs to another user counts only if the user's git configuration calls it safe: with its
-    settings, its owner could have programs run.
-    """
-    if given is not None:
-        if not os.path.isdir(given):
-            raise NotFound(f"There is no folder {given}.", "Name an existing one: overhand --project DIR …")
-        return os.path.realpath(given)
-    start = folder = os.path.realpath(start)
-    while not (mark := _project_mark(folder)):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return start
-        folder = above
-    if folder == start or (is_own(folder) and is_own(mark)):
-        return folder
-    from overhand.system import is_safe_directory  # asks git
-
-    return folder if is_safe_directory(folder) else start
-
-
-def _project_mark(folder: str) -> str:
-    """What makes this folder a project when one starts below it."""
-    if os.path.isdir(f"{folder}/.overhand"):
-        return f"{folder}/.overhand"
-    git = f"{folder}/.git"
-    return git if os.path.lexists(f"{git}/HEAD") or os.path.isfile(git) else ""
-
-
 def new_run_id() -> str:
     """`sess_{epoch}_{6 of 0-9a-z}`."""
     return f"sess_{int(time.time())}_{random_text(6)}"
 
 
 class RunFolders(Record, frozen=True):
-    """The folders of one run: in the record, which is evidence, and in the workspace, which is only input."""
+    """The folders of one run: in the record, which is evidence, and in the workspace, which is only input.
+
+    The paths in the workspace are for messages and for the agent; we open what is there through `…_files` alone.
+    """
 
     root: str  # the project
     record: str  # of the task
     place: str  # the run's own, in the record
     workspace: str  # of the task
     desk: str  # the run's own, in the workspace
+
+    @property
+    def workspace_files(self) -> Beneath:
+        return Beneath(self.root, self.workspace[len(self.root) + 1 :])
+
+    @property
+    def desk_files(self) -> Beneath:
+        return Beneath(self.root, self.desk[len(self.root) + 1 :])
 
 
 class Store:
@@ -103,7 +82,8 @@ class Store:
         self, root: str, home: str | None = None, *, on_move: Callable[[str, str], None] | None = None
     ) -> None:
         self.root = root
-        self.workspaces = f"{root}/{WORKSPACES}"
+        self.workspaces = f"{root}/{WORKSPACES}"  # to be shown: opened through `files` alone
+        self.files = Beneath(root, WORKSPACES)
         self._home = home  # the record's folder, once it is known
         self._on_move = on_move  # is called with the old and the new path of a project that was moved
         self.note = ""  # what the user should know about the record: that it was moved here, or the folder replaced
@@ -134,8 +114,8 @@ class Store:
         """Make the record, and the folder of the workspaces, which git ignores."""
         found = identity.make_record(self.root, self._on_move)
         self._home, self.note = found.folder, found.note or self.note
-        if not os.path.exists(f"{self.workspaces}/.gitignore"):
-            write_file(f"{self.workspaces}/.gitignore", "*\n")
+        if not self.files.exists(".gitignore"):
+            self.files.write(".gitignore", "*\n")
         self._ensured = True
 
     def record(self, task_id: str) -> str:
@@ -147,12 +127,20 @@ class Store:
         return f"{self.record(task_id)}/runs/{_checked_run(run_id)}"
 
     def workspace(self, task_id: str) -> str:
-        """The task's folder in the project: documents, which the agent may write."""
+        """The path of the task's folder in the project, to be shown: documents, which the agent may write."""
         return f"{self.workspaces}/{_checked_task(task_id)}"
 
+    def workspace_files(self, task_id: str) -> Beneath:
+        """What is in the task's folder in the project; no link that an agent put there is followed."""
+        return self.files.at(_checked_task(task_id))
+
     def desk(self, task_id: str, run_id: str) -> str:
-        """The run's folder in the workspace, where its agent leaves its return."""
+        """The path of the run's folder in the workspace, to be shown: there its agent leaves its return."""
         return f"{self.workspace(task_id)}/runs/{_checked_run(run_id)}"
+
+    def desk_files(self, task_id: str, run_id: str) -> Beneath:
+        """What is in the run's folder in the workspace."""
+        return self.files.at(f"{_checked_task(task_id)}/runs/{_checked_run(run_id)}")
 
     def run_folders(self, task_id: str, run_id: str) -> RunFolders:
         return RunFolders(
@@ -180,24 +168,22 @@ class Store:
 
     def ids(self) -> Iterator[str]:
         """Every task that is recorded."""
-        return self._task_names(f"{self.home}/tasks", "the tasks of this project")
-
-    def prepared(self) -> list[str]:
-        """Workspaces without a record: written by hand, or brought along with the project's files."""
-        bare = set(self._task_names(self.workspaces, WORKSPACES)) - set(self.ids())
-        return sorted(name for name in bare if os.path.exists(f"{self.workspaces}/{name}/HANDOFF.md"))
-
-    def _task_names(self, folder: str, shown: str) -> Iterator[str]:
         try:
-            entries = os.scandir(folder)
+            entries = os.scandir(f"{self.home}/tasks")
         except FileNotFoundError:
             return
         except OSError as error:
-            raise storage_failed(error, f"Cannot read {shown}") from error
+            raise storage_failed(error, "Cannot read the tasks of this project") from error
         with entries:
             for entry in entries:
                 if is_task_id(entry.name) and entry.is_dir(follow_symlinks=False):
                     yield entry.name
+
+    def prepared(self) -> list[str]:
+        """Workspaces without a record: written by hand, or brought along with the project's files."""
+        with self.files.held() as files:
+            bare = set(filter(is_task_id, files.names())) - set(self.ids())
+            return sorted(name for name in bare if files.is_file(f"{name}/HANDOFF.md"))
 
     def log_size(self, task_id: str) -> int:
         """The size of its log, which changes with every event."""
@@ -209,7 +195,7 @@ class Store:
     def task(self, task_id: str) -> Task:
         """What is recorded about one task now, or a prepared one."""
         events = log.read_log(self.record(task_id))
-        raw = read_file(f"{self.workspace(task_id)}/HANDOFF.md") if not events else None
+        raw = self.workspace_files(task_id).read("HANDOFF.md") if not events else None
         if not events and raw is None:
             raise TaskNotFound(f"There is no task {task_id}.", "See them all: overhand list")
         task = fold(task_id, events)
@@ -268,8 +254,8 @@ class Store:
 
     def _is_there(self, task_id: str) -> bool:
         """Whether a handle leads to a task: a process killed while making some leaves handles and empty folders."""
-        paths = f"{self.record(task_id)}/{log.LOG_FILE}", f"{self.workspace(task_id)}/HANDOFF.md"
-        return any(os.path.exists(path) for path in paths)
+        is_recorded = os.path.exists(f"{self.record(task_id)}/{log.LOG_FILE}")
+        return is_recorded or self.workspace_files(task_id).is_file("HANDOFF.md")
 
     def _by_title(self, part: str) -> str:
         wanted = "" if part.startswith(("/", ".", "~")) else slug(part)  # a path is no part of a title
@@ -355,7 +341,7 @@ class Store:
                 if self.log_size(task_id) <= 0:  # its first event is not on disk
                     drop_environment(self, task_id)
                     shutil.rmtree(self._new_record(task_id), ignore_errors=True)
-                    shutil.rmtree(self.workspace(task_id), ignore_errors=True)
+                    self.files.remove_tree(task_id)
             raise
 
     def _new_task(self, task_id: str, number: int, new: NewTask, by: By, *, start: bool, sync: bool) -> Task:
@@ -363,7 +349,7 @@ class Store:
         documents."""
         import hashlib
 
-        record, workspace = self._new_record(task_id), self.workspace(task_id)
+        record = self._new_record(task_id)
         write_new(f"{record}/HANDOFF.md", new.handoff)
         for name, raw in new.files.items():
             if raw:
@@ -376,9 +362,10 @@ class Store:
         task.log_mark = log.create(record, log.log_lines(lines, stamp), sync=sync)
         os.rename(record, self.record(task_id))
         try:
-            write_new(f"{workspace}/HANDOFF.md", new.handoff)
-            if inputs := new.files.get(INPUTS_FILE):
-                write_new(f"{workspace}/{INPUTS_FILE}", inputs)
+            with self.workspace_files(task_id).held() as files:
+                files.write_new("HANDOFF.md", new.handoff)
+                if inputs := new.files.get(INPUTS_FILE):
+                    files.write_new(INPUTS_FILE, inputs)
         except OverhandError:
             return task  # it is made; `furnish` writes them before its first run
         return task
@@ -398,20 +385,29 @@ class Store:
         while True:
             task_id = first if number == 1 else f"{first}-{number}"
             try:
-                os.mkdir(f"{self.workspaces}/{task_id}", 0o700)
-                if os.path.exists(self.record(task_id)):  # its workspace was cleaned away
-                    os.rmdir(f"{self.workspaces}/{task_id}")
-                    number += 1
-                    continue
-                os.mkdir(self._new_record(task_id), 0o700)
-                numbers[agent] = number
-                return task_id
-            except FileExistsError:
+                if self._make_folders(task_id):
+                    numbers[agent] = number
+                    return task_id
                 number += 1
-            except FileNotFoundError:
+            except StorageFailed as error:
+                if not isinstance(error.__cause__, FileNotFoundError):
+                    raise
                 self.ensure()  # another process took everything away
-            except OSError as error:
-                raise storage_failed(error, "Cannot make a folder for the task") from error
+
+    def _make_folders(self, task_id: str) -> bool:
+        """Make both folders of a new task; False if the id is taken."""
+        if not self.files.make_new_folder(task_id):
+            return False
+        if os.path.exists(self.record(task_id)):  # its workspace was cleaned away
+            self.files.remove_tree(task_id)
+            return False
+        try:
+            os.mkdir(self._new_record(task_id), 0o700)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise storage_failed(error, "Cannot make a folder for the task") from error
+        return True
 
     def _new_record(self, task_id: str) -> str:
         """Where a task's record is made, before it gets its name."""
@@ -419,12 +415,11 @@ class Store:
 
     def furnish(self, task_id: str) -> None:
         """Make the workspace as an agent needs it, from the record where the project's folder was cleaned."""
-        workspace, record = self.workspace(task_id), self.record(task_id)
-        os.makedirs(workspace, 0o700, exist_ok=True)
-        os.makedirs(f"{workspace}/ipc", 0o700, exist_ok=True)
+        files, record = self.workspace_files(task_id), self.record(task_id)
+        files.make_folder("ipc", aside=True)
         for name in ("HANDOFF.md", INPUTS_FILE):
-            if not os.path.lexists(f"{workspace}/{name}") and (raw := read_file(f"{record}/{name}")) is not None:
-                write_file(f"{workspace}/{name}", raw)
+            if not files.exists(name) and (raw := read_file(f"{record}/{name}")) is not None:
+                files.write(name, raw)
 
     def adopt_folder(self, task_id: str, handoff: bytes, created: dict[str, Any], by: By) -> None:
         """Record a prepared workspace as a task, once: its record appears whole, by a rename."""

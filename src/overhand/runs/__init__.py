@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from overhand.runs.prepare import Prepared, archive_last_run, keep_given, lay_out_run, read_spec
     from overhand.runs.prepare import read_task_handoff, run_prompt, take_baseline
     from overhand.runs.promises import check_promises, contract_in, inputs_in, unverified_promises
-    from overhand.runs.prompt import RUN_MARKER, inputs_file_of, run_environment
+    from overhand.runs.prompt import RUN_MARKER, run_environment
     from overhand.runs.result import checks_as_json, kept_report, report_lines, run_report, show_document
     from overhand.runs.result import write_result
     from overhand.runs.run import adopt, cancel_queued, claim_run, living_members, reject_task, run_created
@@ -50,7 +50,7 @@ else:
             "prepare": "Prepared archive_last_run keep_given lay_out_run read_spec read_task_handoff run_prompt "
             "take_baseline",
             "promises": "check_promises contract_in inputs_in unverified_promises",
-            "prompt": "RUN_MARKER inputs_file_of run_environment",
+            "prompt": "RUN_MARKER run_environment",
             "result": "checks_as_json kept_report report_lines run_report show_document write_result",
             "run": "adopt cancel_queued claim_run living_members reject_task run_created same_pid_world settle_run "
             "start_run stop_children stop_run",

@@ -160,7 +160,7 @@ def document(store: Store, task: Task, saved: Checkpoint, handoff: str, reason: 
         return render_quick(quick)
     done = [item.text for item in plan if item.marker == "x"]
     left = [item.text for item in plan if item.marker != "x"]
-    raw = read_file(f"{store.workspace(task.id)}/WORK.md")
+    raw = store.workspace_files(task.id).read("WORK.md", 4000)
     notes = raw.decode("utf-8", "replace").strip() if raw and len(raw) <= 4000 else ""
     return render_full_checkpoint(saved, quick, done, left, notes)
 

@@ -24,7 +24,7 @@ from overhand.documents import (
     validate_data,
 )
 from overhand.record import read_state
-from overhand.system import is_there, pid_namespace, put_file, read_file
+from overhand.system import MAX_DOCUMENT, Beneath, pid_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,12 +65,23 @@ def read_return(
     The first that parses counts. It is read from what was collected; of a live run, from its desk. Nothing is changed.
     """
     problems = list(noticed)
-    place = folders.desk if live else folders.place
+    with (folders.desk_files if live else Beneath(folders.place)).held() as files:
+        return _read_return(folders, files, spec, given, heard, problems)
+
+
+def _read_return(
+    folders: RunFolders,
+    files: Beneath,
+    spec: dict[str, Any],
+    given: object,
+    heard: StreamSummary | None,
+    problems: list[Problem],
+) -> Returned:
     if given is not None:
         doors: tuple[Returned | None, ...] = (_from_json("result.json", given),)
     else:
-        doors = (_from_result(place), _from_words(heard) if heard else _from_stdout(folders.place))
-    found = [r for r in (_from_output(place), *doors) if r is not None]
+        doors = (_from_result(files), _from_words(heard) if heard else _from_stdout(folders.place))
+    found = [r for r in (_from_output(files), *doors) if r is not None]
     if not found:
         return Returned(problems=tuple(problems))
     first = next((r for r in found if r.value and r.value.status), found[0])
@@ -80,14 +91,14 @@ def read_return(
             if other is not first and other.value and other.value.status not in (None, first.value.status):
                 text = f"{first.source} says {first.value.status}, {other.source} says {other.value.status}."
                 problems.append(Problem("return-contradicts", text, of="substance"))
-    return _examined(first, spec, folders, place, problems)
+    return _examined(first, spec, folders, files, problems)
 
 
 def _examined(
-    found: Returned, spec: dict[str, Any], folders: RunFolders, place: str, problems: Sequence[Problem] = ()
+    found: Returned, spec: dict[str, Any], folders: RunFolders, files: Beneath, problems: Sequence[Problem] = ()
 ) -> Returned:
     """The return with its data file, compared with the contract and the promised sections."""
-    value, data_problems = _with_data(found.value, place)
+    value, data_problems = _with_data(found.value, files)
     facts, broken, unverified = _promised(spec, value, folders)
     contract = _contract(spec, found, value, folders.place)
     more = [*data_problems, *contract, *broken, *_required_sections(spec, found)]
@@ -103,35 +114,40 @@ _COLLECTED = ("OUTPUT.md", "result.json", "data.json", "CONTEXT.md", "handoff.md
 def collect_return(store: Store, task: Task, run_id: str) -> list[Problem]:
     """Copy what the agent left on its desk into the record; the caller is the only one that judges the run."""
     folders = store.run_folders(task.id, run_id)
-    noticed = _take_top_level(store, task, folders)
-    if not is_there(folders.desk):
-        return noticed
-    os.makedirs(folders.place, 0o700, exist_ok=True)
-    for name in _COLLECTED:
-        source = f"{folders.desk}/{name}"
-        if not is_there(source):
-            continue
-        raw = read_file(source)
-        if raw is not None:
-            put_file(f"{folders.place}/{name}", raw)
-        elif name == "OUTPUT.md":
-            text = "OUTPUT.md is not a regular file (a link, a folder or a pipe); it was not read."
-            noticed.append(Problem("output-unreadable", text, of="substance"))
+    desk = f"runs/{run_id}"
+    with folders.workspace_files.held() as files:
+        noticed = _take_top_level(store, task, files, desk) if files.exists("OUTPUT.md") else []
+        there = files.names(desk)
+        if not there and (blocker := files.in_the_way(desk)):
+            text = f"{store.relative(blocker)} is a link or no folder; nothing in it was read."
+            return [*noticed, _unreadable(text)]
+        if there:
+            os.makedirs(folders.place, 0o700, exist_ok=True)
+        for name in [name for name in _COLLECTED if name in there]:
+            copied = files.copy_out(f"{desk}/{name}", f"{folders.place}/{name}")
+            if name == "OUTPUT.md" and copied is None:
+                noticed.append(_unreadable(_NO_FILE))
+            elif name == "OUTPUT.md" and copied is not None and copied[1] > MAX_DOCUMENT:
+                noticed.append(_unreadable(f"OUTPUT.md has more than {MAX_DOCUMENT >> 20} MB; the rest was not read."))
     return noticed
 
 
-def _take_top_level(store: Store, task: Task, folders: RunFolders) -> list[Problem]:
+_NO_FILE = "OUTPUT.md is not a regular file (a link, a folder or a pipe); it was not read."
+
+
+def _unreadable(text: str) -> Problem:
+    return Problem("output-unreadable", text, of="substance")
+
+
+def _take_top_level(store: Store, task: Task, files: Beneath, desk: str) -> list[Problem]:
     """Move an OUTPUT.md from the workspace to the run's desk; it is this run's if every earlier run is dead."""
-    top = f"{folders.workspace}/OUTPUT.md"
-    if not is_there(top):
-        return []
-    os.makedirs(folders.desk, 0o700, exist_ok=True)
+    files.make_folder(desk, aside=True)
     earlier_dead = all(_is_dead(store, task, run) for run in task.runs[:-1])
-    if earlier_dead and not os.path.lexists(f"{folders.desk}/OUTPUT.md"):
-        os.rename(top, f"{folders.desk}/OUTPUT.md")
+    if earlier_dead and not files.exists(f"{desk}/OUTPUT.md"):
+        files.rename("OUTPUT.md", f"{desk}/OUTPUT.md")
         return []
-    same = read_file(top) == read_file(f"{folders.desk}/OUTPUT.md")
-    os.rename(top, f"{folders.desk}/stray-OUTPUT.md")
+    same = files.read("OUTPUT.md") == files.read(f"{desk}/OUTPUT.md")
+    files.rename("OUTPUT.md", f"{desk}/stray-OUTPUT.md")
     if same:
         return []
     text = "An OUTPUT.md in the task's folder was set aside as stray-OUTPUT.md; it may come from another run."
@@ -146,20 +162,16 @@ def _is_dead(store: Store, task: Task, run: Run) -> bool:
     return was_seen or not store.is_alive(task.id, run)
 
 
-def _from_output(place: str) -> Returned | None:
-    path = f"{place}/OUTPUT.md"
-    if not is_there(path):
-        return None
-    raw = read_file(path)
-    if raw is None:
-        text = "OUTPUT.md is not a regular file (a link, a folder or a pipe); it was not read."
-        return Returned("OUTPUT.md", problems=(Problem("output-unreadable", text, of="substance"),))
-    return _read_output(raw)
+def _from_output(files: Beneath) -> Returned | None:
+    raw = files.read("OUTPUT.md")
+    if raw is not None:
+        return _read_output(raw)
+    return Returned("OUTPUT.md", problems=(_unreadable(_NO_FILE),)) if files.exists("OUTPUT.md") else None
 
 
 def preview_return(raw: bytes, spec: dict[str, Any], folders: RunFolders) -> Returned:
     """The return that an OUTPUT.md of these bytes would be, with all its problems."""
-    return _examined(_read_output(raw), spec, folders, folders.desk)
+    return _examined(_read_output(raw), spec, folders, folders.desk_files)
 
 
 def _read_output(raw: bytes) -> Returned:
@@ -195,8 +207,8 @@ def _status_elsewhere(text: str) -> tuple[str | None, str]:
     return None, ""
 
 
-def _from_result(place: str) -> Returned | None:
-    raw = read_file(f"{place}/result.json")
+def _from_result(files: Beneath) -> Returned | None:
+    raw = files.read("result.json")
     if raw is None:
         return None
     value, error = load_json(decode_text(raw)[0])
@@ -229,10 +241,9 @@ def _from_json(source: str, value: object) -> Returned:
     return Returned(source, parsed, None, tuple(problems), whole)
 
 
-def _with_data(value: Return | None, place: str) -> tuple[Return | None, list[Problem]]:
+def _with_data(value: Return | None, files: Beneath) -> tuple[Return | None, list[Problem]]:
     """`data.json` in the run's folder is the data, unless the return has it already."""
-    path = f"{place}/data.json"
-    raw = read_file(path) if is_there(path) else None
+    raw = files.read("data.json")
     if raw is None or value is None:
         return value, []
     data, error = load_json(decode_text(raw)[0])
@@ -292,9 +303,9 @@ def _required_sections(spec: dict[str, Any], found: Returned) -> list[Problem]:
     return [Problem("section-required", text) for text in texts]
 
 
-def live_steps(workspace: str) -> tuple[tuple[str, str], ...]:
+def live_steps(workspace: Beneath) -> tuple[tuple[str, str], ...]:
     """Markers of the plan in the live HANDOFF.md: the only thing there that an agent may change."""
-    raw = read_file(f"{workspace}/HANDOFF.md")
+    raw = workspace.read("HANDOFF.md")
     if raw is None:
         return ()
     text, _ = decode_text(raw)

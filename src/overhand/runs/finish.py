@@ -194,7 +194,7 @@ def gather_evidence(
         checks=tuple(checks.checks_after(actor, task, f"{place}/checks")) if wants_checks else (),
         facts=returned.facts,
         unverified=returned.unverified,
-        steps=evidence.live_steps(folders.workspace) if handoff.plan else (),
+        steps=evidence.live_steps(folders.workspace_files) if handoff.plan else (),
         by_hand=_by_hand(ended),
         final=summary.end if summary else None,
         final_why=summary.why if summary else "",

@@ -28,7 +28,7 @@ from overhand.documents import (
 from overhand.questions import full_answer, full_question, keep_text, kept_text
 from overhand.record import MessageSent
 from overhand.runs import steps
-from overhand.system import dump_line, edit_file, now_stamp, random_text, read_file, write_file
+from overhand.system import dump_line, now_stamp, random_text, read_file, write_file
 
 if TYPE_CHECKING:
     from overhand.documents import Part
@@ -99,7 +99,7 @@ def _how_to_resume(task: Task, verdict: Verdict) -> str:
 
 def plan_of(store: Store, task_id: str) -> list[StepItem]:
     """The steps of the plan as they are marked now."""
-    raw = read_file(f"{store.workspace(task_id)}/HANDOFF.md")
+    raw = store.workspace_files(task_id).read("HANDOFF.md")
     return steps.read_steps(raw) if raw is not None else []
 
 
@@ -119,8 +119,7 @@ def leave(store: Store, task: Task, ended: Run, verdict: Verdict) -> str:
         made = _quick_handoff(task, ended, verdict, plan)
         write_file(f"{place}/handoff.md", _signed(render_quick(made)))
         handoff = quick_text(made)
-    for folder in (place, store.workspace(task.id)):
-        kept = read_file(f"{folder}/CONTEXT.md")
+    for kept in (read_file(f"{place}/CONTEXT.md"), store.workspace_files(task.id).read("CONTEXT.md")):
         if kept is not None and kept.strip() and not kept.endswith(_OURS):
             return decode_text(kept)[0]
     return _signed(render_context(_context(store, task, ended, verdict, plan, handoff)))
@@ -153,10 +152,9 @@ def write_previous_runs(store: Store, task: Task) -> None:
     """Put what the next run must know into HANDOFF.md, and open the steps again that were stuck; once or again."""
     if task.resume is None or not task.runs:
         return
-    path = f"{store.workspace(task.id)}/HANDOFF.md"
-    body = previous(store, task)
-    edit_file(path, lambda raw: _section(raw, body))
-    edit_file(path, _reopened)
+    files, body = store.workspace_files(task.id), previous(store, task)
+    files.edit("HANDOFF.md", lambda raw: _section(raw, body))
+    files.edit("HANDOFF.md", _reopened)
 
 
 def previous(store: Store, task: Task) -> str:

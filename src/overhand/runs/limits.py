@@ -50,7 +50,7 @@ def count_usage(actor: Actor, task_id: str, *, note: bool = True) -> Counted:
     if current is None or current.state == "ended":
         return Counted()
     place = actor.store.run_folder(task_id, current.id)
-    usage = spending.reported_usage(place)
+    usage = spending.reported_usage(actor.store.desk_files(task_id, current.id))
     found: list[Reached] = [*_spent(actor, task), *(_context(task, current, place, usage) if usage else ())]
     new = [one for one in found if one.key not in one.owner.limits]
     counted = Counted(next((one.key for one in found if one.level >= STOP_LEVEL), ""))

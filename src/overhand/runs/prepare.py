@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from overhand.documents import Handoff
     from overhand.policy import Actor
     from overhand.record import Amount, LockedTask, Run, Store, Task
+    from overhand.system import Beneath
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def prepare(actor: Actor, task: Task) -> Prepared:
 
 
 def read_task_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:
-    raw = read_file(f"{store.workspace(task_id)}/HANDOFF.md")
+    raw = store.workspace_files(task_id).read("HANDOFF.md")
     if raw is None:
         raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
     text, _ = decode_text(raw)
@@ -93,9 +94,10 @@ def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepare
         inputs=prompt.inputs_file_of(store, task),
     )
     write_new(f"{place}/prompt.md", job.prompt)
-    os.makedirs(desk, 0o700)
-    write_new(f"{desk}/prompt.md", job.prompt)
-    write_new(f"{desk}/context.json", dump_line(prompt.context(task, run_id)))
+    folders.workspace_files.make_folder(f"runs/{run_id}", aside=True)
+    with folders.desk_files.held() as files:
+        files.write("prompt.md", job.prompt)
+        files.write("context.json", dump_line(prompt.context(task, run_id)))
     return job
 
 
@@ -185,7 +187,6 @@ def _problems_to_repair(store: Store, task: Task) -> list[dict[str, Any]]:
 def archive_last_run(locked: LockedTask, earlier: list[Run] | None = None) -> None:
     """Before a run, what the last one left at the top of record and workspace moves to that run's folders."""
     runs = locked.task.runs[:-1] if earlier is None else earlier
-    workspace = locked.store.workspace(locked.task_id)
     if runs:
         place = locked.store.run_folder(locked.task_id, runs[-1].id)
         for name, kept_as in (
@@ -196,21 +197,22 @@ def archive_last_run(locked: LockedTask, earlier: list[Run] | None = None) -> No
             if os.path.lexists(f"{locked.record}/{name}"):
                 os.makedirs(place, 0o700, exist_ok=True)
                 os.replace(f"{locked.record}/{name}", f"{place}/{kept_as}")
-    desk = locked.store.desk(locked.task_id, runs[-1].id) if runs else workspace
-    for name, kept_as in (("OUTPUT.md", "OUTPUT.md"), ("CONTEXT.md", "CONTEXT.md"), ("ipc/.done", "done")):
-        if os.path.lexists(f"{workspace}/{name}"):
-            _set_aside(f"{workspace}/{name}", desk, kept_as, is_known=bool(runs))
+    with locked.store.workspace_files(locked.task_id).held() as files:
+        for name, kept_as in (("OUTPUT.md", "OUTPUT.md"), ("CONTEXT.md", "CONTEXT.md"), ("ipc/.done", "done")):
+            if files.exists(name):
+                _set_aside(files, name, f"runs/{runs[-1].id}/{kept_as}" if runs else "", kept_as)
 
 
-def _set_aside(path: str, folder: str, name: str, *, is_known: bool) -> None:
-    """Move a document of the workspace into a folder; nothing there is overwritten."""
-    os.makedirs(folder, 0o700, exist_ok=True)
-    if is_known and not os.path.lexists(f"{folder}/{name}"):
-        os.rename(path, f"{folder}/{name}")
-    elif is_known and read_file(path) == read_file(f"{folder}/{name}"):
-        os.unlink(path)
+def _set_aside(files: Beneath, path: str, target: str, name: str) -> None:
+    """Give a document of the workspace this name, or another where it is taken or unknown; nothing is overwritten."""
+    folder = target[: len(target) - len(name)]
+    files.make_folder(folder, aside=True)
+    if target and not files.exists(target):
+        files.rename(path, target)
+    elif target and (raw := files.read(path)) is not None and raw == files.read(target):
+        files.remove(path)
     else:
         number = 1
-        while os.path.lexists(stray := f"{folder}/stray-{name}" + (f"-{number}" if number > 1 else "")):
+        while files.exists(stray := f"{folder}stray-{name}" + (f"-{number}" if number > 1 else "")):
             number += 1
-        os.rename(path, stray)
+        files.rename(path, stray)

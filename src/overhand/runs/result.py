@@ -8,21 +8,21 @@ import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents import Section, count_words, parse_output, render_output, return_to_output
-from overhand.errors import OverhandError
+from overhand.documents import Problem, Section, count_words, parse_output, render_output, return_to_output
+from overhand.errors import OverhandError, Refused, StorageFailed
 from overhand.policy import usage_of_task
 from overhand.record import Judged
 from overhand.runs import handover, worktree
 from overhand.system import (
+    MAX_DOCUMENT,
+    Beneath,
     Lock,
     dump_line,
     epoch_of,
-    is_there,
     mask_secrets,
     put_file,
     put_new,
     read_file,
-    write_file,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from overhand.record import Run, Store, Task
     from overhand.runs.evidence import Returned
     from overhand.runs.judge import CheckFact, Evidence, Fact, Verdict
+    from overhand.system import Beneath
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +55,29 @@ class Case:
 def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
     """Write the documents; returns the result and the event that vouches for them."""
     actor, task, ended = case.actor, case.task, case.ended
-    folder, workspace = actor.store.record(task.id), actor.store.workspace(task.id)
+    folder, workspace = actor.store.record(task.id), actor.store.workspace_files(task.id)
     result = without_secrets(result_of(case, verdict), actor.secrets)
     output = _promote(case, folder, verdict)
     if output is not None:
         show_document(workspace, "OUTPUT.md", output)
-        result["output"] = actor.store.relative(f"{workspace}/OUTPUT.md")
+        result["output"] = actor.store.relative(workspace.shown("OUTPUT.md"))
     if verdict.status != "completed":
         context = handover.leave(actor.store, task, ended, verdict)
         context = mask_secrets(context, actor.secrets)
         put_file(f"{folder}/CONTEXT.md", context)
         show_document(workspace, "CONTEXT.md", context)
-        result["context"] = actor.store.relative(f"{workspace}/CONTEXT.md")
+        result["context"] = actor.store.relative(workspace.shown("CONTEXT.md"))
+    if verdict.status == "completed" and result["decisions"]:
+        try:
+            collect_decisions(actor, task, result["decisions"])
+        except (Refused, StorageFailed) as error:
+            result["problems"].append(Problem("decisions-not-kept", error.message, level="warning").as_json())
     encoded = (dump_line(result) + "\n").encode("utf-8", "replace")
     put_new(f"{folder}/result.json", encoded)
     if not ended.attached:  # a function's report is made on request
         written = run_report(actor.store, task, ended, result)
         put_file(f"{case.place}/report.json", dump_line(written) + "\n")
         put_file(f"{case.place}/report.md", "\n".join(report_lines(written)) + "\n")
-    if verdict.status == "completed" and result["decisions"]:
-        collect_decisions(actor, task, result["decisions"])
     return result, Judged(
         run=ended.id,
         status=verdict.status,
@@ -86,13 +90,12 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
     )
 
 
-def show_document(workspace: str, name: str, text: bytes | str) -> None:
+def show_document(workspace: Beneath, name: str, text: bytes | str) -> None:
     """Put a copy of what was judged into the workspace, for people; failing at that never fails a verdict."""
     try:
-        if not is_there(workspace):
-            os.makedirs(workspace, 0o700, exist_ok=True)
-        put_new(f"{workspace}/{name}", text)
-    except (OverhandError, OSError):
+        if not workspace.write_new(name, text, make=True):
+            workspace.write(name, text)
+    except OverhandError:
         return
 
 
@@ -214,22 +217,22 @@ def _corrected(raw: bytes, verdict: Verdict) -> bytes:
 
 def collect_decisions(actor: Actor, task: Task, decisions: list[dict[str, str]]) -> None:
     """Add each decision of a judged result once to the project's list."""
-    place = actor.config_of(task).decisions
-    path = os.path.join(actor.store.root, place)
-    if worktree.path_inside(actor.store.root, place) is None:
+    store, place = actor.store, actor.config_of(task).decisions
+    if worktree.path_inside(store.root, place) is None:
         raise OverhandError(
             f"decisions = {place!r} is outside the project.", "Name a file inside it in .overhand/config.toml."
         )
-    link = os.path.relpath(actor.store.workspace(task.id), os.path.dirname(path))
-    with Lock(f"{actor.store.own}/decisions.lock", "The list of decisions"):
-        raw = read_file(path)
-        text = raw.decode("utf-8", "replace") if raw else "# Decisions\n\n"
+    files, place = Beneath(store.root), os.path.normpath(place)
+    link = os.path.relpath(store.workspace(task.id), os.path.dirname(files.shown(place)))
+    with Lock(f"{store.own}/decisions.lock", "The list of decisions"):
+        raw = files.read(place) or b""
+        text = raw.decode("utf-8", "replace") or "# Decisions\n\n"
         known = set(text.splitlines())
         lines = [f"- **{d['what']}**: {d['why']} ([{task.id}]({link}/OUTPUT.md))" for d in decisions]
         new = [line for line in dict.fromkeys(" ".join(line.split()) for line in lines) if line not in known]
-        if new:
+        if new and len(raw) <= MAX_DOCUMENT:
             gap = "\n" if text.startswith("# ") and len(known) <= 2 else ""
-            write_file(path, text.rstrip("\n") + "\n" + gap + "\n".join(new) + "\n")
+            files.write(place, text.rstrip("\n") + "\n" + gap + "\n".join(new) + "\n")
 
 
 def run_report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from overhand.runs.prompt import RUN_MARKER
 from overhand.system import (
     Probe,
     boot_id,
-    is_there,
     living_leftovers,
     machine_id,
     outside_runs,
@@ -221,7 +220,7 @@ def ending(store: Store, task: Task, run: Run, found: Probe, cause: Cause | None
     requested: Cause | None = "cancelled" if task.stop else None
     why = cause or stop_cause(place) or requested
     driver = lookup(run.driver)
-    if why is None and driver and driver.parks_itself and is_there(f"{store.desk(task.id, run.id)}/{UNANSWERED}"):
+    if why is None and driver and driver.parks_itself and store.desk_files(task.id, run.id).exists(UNANSWERED):
         why = "answer-timeout"
     if why is None:
         why = "lost" if found.what == "lost" else "killed" if (found.exit or 0) > 128 else "exit"

@@ -48,7 +48,7 @@ from overhand.record import (
     fold,
     read_log,
 )
-from overhand.system import epoch_of, is_there, now_stamp, read_file, size_of
+from overhand.system import Beneath, epoch_of, now_stamp, size_of
 
 if TYPE_CHECKING:
     from overhand.policy import Actor
@@ -58,15 +58,14 @@ USAGE_FILE = "usage.jsonl"  # on a run's desk, and copied when it is judged; one
 MOST_HANDOVERS = 5
 
 
-def reported_usage(folder: str, *, last: bool = False) -> Usage | None:
-    path = f"{folder}/{USAGE_FILE}"
-    raw = read_file(path) if is_there(path) else None
+def reported_usage(files: Beneath, *, last: bool = False) -> Usage | None:
+    raw = files.read(USAGE_FILE)
     return tally_reports(raw, last=last) if raw else None
 
 
 def own(store: Store, task: Task) -> Amount:
     """What a task's own runs have used by now: of one that is not judged, its reports count as they are."""
-    live = {run.id: reported_usage(store.desk(task.id, run.id)) for run in task.runs if not run.is_judged}
+    live = {run.id: reported_usage(store.desk_files(task.id, run.id)) for run in task.runs if not run.is_judged}
     return add_amounts(*(amount_used(live.get(run.id) or run.usage) for run in task.runs))
 
 
@@ -253,7 +252,7 @@ def _native(store: Store, task: Task, ended: Run) -> Usage | None:
     if summary is None and ended.attached:
         return None  # a person ran it on a terminal: its usage is unknown
     if summary is None or not summary.usage:
-        return reported_usage(place, last=True) or _estimate(place)
+        return reported_usage(Beneath(place), last=True) or _estimate(place)
     used = dict(summary.usage)
     if before := _before(store, task, ended):
         for key in find_driver(ended.driver).session_totals(used, before):
@@ -280,7 +279,7 @@ def _before(store: Store, task: Task, ended: Run) -> dict[str, Any]:
 
 def final_usage(place: str, ended: Run) -> Usage | None:
     """What it used in the end; for a function in a caller's process that reports nothing there is no estimate."""
-    usage = reported_usage(place, last=True)
+    usage = reported_usage(Beneath(place), last=True)
     if usage is None and ended.usage is None and not ended.attached and os.path.exists(f"{place}/start"):
         usage = _estimate(place)
     return usage or ended.usage
@@ -340,6 +339,6 @@ def _spent_since(store: Store, task_id: str, today: str) -> Amount:
     yesterday = fold(task_id, (line for line in lines if str(line.get("t", "")) < today))
     for run in task.runs:
         earlier = yesterday.run(run.id)
-        usage = run.usage if run.is_judged else reported_usage(store.desk(task_id, run.id))
+        usage = run.usage if run.is_judged else reported_usage(store.desk_files(task_id, run.id))
         total += amount_used(usage) - amount_used(earlier.usage if earlier else None)
     return total

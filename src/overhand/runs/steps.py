@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from overhand.documents import MarkdownLine
-    from overhand.system import Patch
+    from overhand.system import Beneath, Patch
 
 STEP_STATES = {"open": " ", "doing": "~", "blocked": "?", "error": "!", "done": "x"}
 WORDS = {marker: word for word, marker in STEP_STATES.items()}
@@ -182,10 +182,10 @@ def change(raw: bytes, item: StepItem, marker: str, suffix: str | None = None) -
     return raw if wanted is None else raw[: wanted[0]] + wanted[2] + raw[wanted[1] :]
 
 
-def mark_step(path: str, select: str, marker: str, suffix: str | None = None, see: str = "overhand step") -> StepItem:
-    """Mark a step in the file, while others may write to it; the caller holds the task's lock. See edits.py."""
-    from overhand.system import edit_file
-
+def mark_step(
+    workspace: Beneath, select: str, marker: str, suffix: str | None = None, see: str = "overhand step"
+) -> StepItem:
+    """Mark a step in HANDOFF.md, while others may write to it; the caller holds the task's lock. See edits.py."""
     seen: list[StepItem] = []
 
     def wanted(raw: bytes) -> Patch | None:
@@ -195,7 +195,7 @@ def mark_step(path: str, select: str, marker: str, suffix: str | None = None, se
         seen.append(item)
         return patch(raw, item, marker, suffix)
 
-    raw = edit_file(path, wanted)
+    raw = workspace.edit("HANDOFF.md", wanted)
     last = seen[-1]
     now = StepItem(raw, last.number, last.line, last.start, _end(raw, last.start), last.at)
     now.before = seen[0]

@@ -18,13 +18,13 @@ from overhand.supervisor.context import Changed, RunOver
 from overhand.system import (
     IN_MODIFY,
     LINUX,
+    Beneath,
     Inotify,
     Members,
     boot_id,
     exit_code,
     is_child,
     lives,
-    names_in,
     pidfd,
     shim_pid,
     size_of,
@@ -92,14 +92,14 @@ class Watch:
         return Members(self.place, f"{RUN_MARKER}={self.run}", frozenset({os.getpid()}))
 
     @property
-    def talk(self) -> tuple[str, str]:
+    def talk(self) -> tuple[Beneath, Beneath]:
         """The folders in which questions and waiting processes appear."""
-        return f"{self.folders.workspace}/ipc", f"{self.folders.desk}/waiting"
+        return self.folders.workspace_files.at("ipc"), self.folders.desk_files.at("waiting")
 
     @property
-    def watched(self) -> tuple[str, ...]:
+    def watched(self) -> tuple[Beneath, ...]:
         """The folders in which something appears that we have to look at."""
-        return self.place, self.folders.desk, *self.talk
+        return Beneath(self.place), self.folders.desk_files, *self.talk
 
     @property
     def printed(self) -> int:
@@ -271,7 +271,7 @@ class LiveRuns:
 
     def _listen(self, task_id: str, watch: Watch) -> None:
         """Wake up when something appears in the run's folder, among its questions, or among its waiting processes."""
-        numbers = tuple(number for path in watch.watched if (number := self._news.add(path)) is not None)
+        numbers = tuple(number for files in watch.watched if (number := files.watch(self._news)) is not None)
         if watch.hearing is not None and (stream := self._news.add(watch.hearing.path, IN_MODIFY)) is not None:
             numbers = (*numbers, stream)
         self._by_folder.update(dict.fromkeys(numbers, task_id))
@@ -281,7 +281,7 @@ class LiveRuns:
 
     def _listen_to_reports(self, task_id: str, watch: Watch) -> None:
         """Wake up on its reports once the file exists, since it may be filled long after it was created."""
-        number = self._news.add(f"{watch.folders.desk}/{USAGE_FILE}", IN_MODIFY)
+        number = watch.folders.desk_files.watch_file(self._news, USAGE_FILE, IN_MODIFY)
         if number is not None and number not in watch.watches:
             self._by_folder[number] = task_id
             watch.watches = (*watch.watches, number)
@@ -359,7 +359,7 @@ class LiveRuns:
 
     def _count(self, task_id: str, watch: Watch) -> bool:
         """Have the meter count what the run reported; returns whether that is under way."""
-        if not self._meter.is_due(task_id, watch.folders.desk, limited=watch.limited):
+        if not self._meter.is_due(task_id, watch.folders.desk_files, limited=watch.limited):
             return False
         watch.stirred = True  # check it once more afterwards, whatever else it needs
         return self._meter.count(task_id, self._config_of(watch).stop_grace)
@@ -441,7 +441,7 @@ def _is_due(watch: Watch, now: float) -> bool:
     # its task's log may have grown, perhaps by a process that was killed right after
     before, watch.logged = watch.logged, size_of(f"{watch.folders.record}/{LOG_FILE}")
     is_unchanged = watch.logged == before and watch.attended and not watch.asked
-    if is_unchanged and has_waiting_process(watch.folders.desk):
+    if is_unchanged and has_waiting_process(watch.folders.desk_files):
         watch.attended = now + _ATTEND_EVERY  # a lock says so: nothing else need be looked at, and less often
         return False
     return True
@@ -452,14 +452,14 @@ def _is_touched(watch: Watch) -> bool:
     if watch.watches:
         watch.stirred, stirred = False, watch.stirred
         return stirred
-    touch = tuple(_touch(path) for path in watch.watched)
+    touch = tuple(_touch(files) for files in watch.watched)
     watch.touch, before = touch, watch.touch
     return touch != before or touch[0] == 0
 
 
 def _has_talk(watch: Watch) -> bool:
     """Whether it has asked something, or one of its processes waits."""
-    return watch.hearing is not None or any(names_in(path) for path in watch.talk)
+    return watch.hearing is not None or any(files.names() for files in watch.talk)
 
 
 def _cpu_ticks(watch: Watch) -> int | None:
@@ -480,8 +480,6 @@ def _is_quiet(watch: Watch, now: float, after: float) -> bool:
     return now - since >= after
 
 
-def _touch(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0
+def _touch(files: Beneath) -> int:
+    found = files.look("")
+    return found.st_mtime_ns if found is not None else 0

@@ -10,7 +10,7 @@ from overhand.policy import STOP_LEVEL, budget_level, say_budget
 from overhand.record import Amount
 from overhand.runs import NOTE_EVERY, USAGE_FILE, capped_above, count_usage, spent_today, stop_run
 from overhand.supervisor.context import Changed
-from overhand.system import now_stamp, remove_file, size_of, write_file
+from overhand.system import now_stamp, remove_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from overhand.record import Task
     from overhand.runs import Counted
     from overhand.supervisor.context import LoopContext
+    from overhand.system import Beneath
 
 HELD = "held"  # in the supervisor's folder: why nothing starts, and on which day
 _DAY_EVERY = 1.0  # seconds between counts of the day's usage while it holds the queue back
@@ -28,7 +29,7 @@ _DAY_EVERY = 1.0  # seconds between counts of the day's usage while it holds the
 class _Reports:
     """What was counted of one run."""
 
-    desk: str
+    desk: Beneath
     counted: int = -1  # bytes of its reports; unknown at first: another supervisor may have counted before
     asked: int = 0  # how often other tasks used a budget that it draws on
     answered: int = 0  # the value of `asked` at its last count
@@ -46,12 +47,12 @@ class Meter:
 
     # one run
 
-    def is_due(self, task_id: str, desk: str, *, limited: bool) -> bool:
+    def is_due(self, task_id: str, desk: Beneath, *, limited: bool) -> bool:
         """Whether this run has reported something new, or another task used a budget that it draws on."""
         known = self._runs.get(task_id)
-        if known is None or known.desk != desk:
+        if known is None or known.desk.inside != desk.inside:
             known = self._runs[task_id] = _Reports(desk)
-        size = size_of(f"{desk}/{USAGE_FILE}")
+        size = _size(desk)
         if known.counted < 0 and not size and not limited:
             known.counted = 0
         return size != known.counted or known.asked != known.answered
@@ -59,7 +60,7 @@ class Meter:
     def count(self, task_id: str, grace: float) -> bool:
         """Count it in a job; the run is stopped if a limit is reached. False if another job is under way."""
         known = self._runs[task_id]
-        size, asked, now = size_of(f"{known.desk}/{USAGE_FILE}"), known.asked, time.monotonic()
+        size, asked, now = _size(known.desk), known.asked, time.monotonic()
         note = now - known.noted >= NOTE_EVERY
         actor = self._actor(task_id)
 
@@ -113,3 +114,9 @@ class Meter:
         if not self.held or now - self._day[0] >= _DAY_EVERY:
             self._day = now, spent_today(self._store)
         return self._day[1]
+
+
+def _size(desk: Beneath) -> int:
+    """How much a run has reported, in bytes."""
+    found = desk.look(USAGE_FILE)
+    return found.st_size if found is not None else 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from overhand.agents import QuotaPause, all_pauses, driver_of_task, find_stand_in
 from overhand.errors import OverhandError
 from overhand.items import retry_not_before
-from overhand.system import is_held, names_in
+from overhand.questions import has_waiting_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -191,5 +191,4 @@ def waits_for_child(store: Store, task: Task) -> bool:
     current = task.current_run
     if current is None or current.waiting is not None:
         return current is not None
-    folder = f"{store.desk(task.id, current.id)}/waiting"
-    return any(is_held(f"{folder}/{name}") for name in names_in(folder))
+    return has_waiting_process(store.desk_files(task.id, current.id))

@@ -4,6 +4,7 @@ from overhand import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from overhand.system.beneath import Beneath
     from overhand.system.detached import Probe, exit_code, hold_life, is_child, lives, living_leftovers
     from overhand.system.detached import probe_process, reap_children, shim_pid, start_detached, stop_detached
     from overhand.system.detached import wait_for_exit
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from overhand.system.files import LOCK_PATIENCE, MAX_DOCUMENT, MAX_PLAN, Lock, busy_error, has_reader, is_held
     from overhand.system.files import is_own, is_stopped, is_there, kernel_holder, lock_holder, names_in, put_file
     from overhand.system.files import put_new, random_text, read_file, read_named, remove_file, second_name, size_of
-    from overhand.system.files import write_file, write_if_missing, write_new
+    from overhand.system.files import write_file, write_new
     from overhand.system.git import is_safe_directory, is_untracked, linked_worktrees, repository_of, run_git
     from overhand.system.git import tag_commit, tracked_files
     from overhand.system.jsonline import dump_line, dump_spaced, load_line
@@ -22,17 +23,18 @@ if TYPE_CHECKING:
     from overhand.system.members import Members, become_subreaper, process_table, send_signal
     from overhand.system.wakeup import IN_ATTRIB, IN_CREATE, IN_DELETE, IN_DONT_FOLLOW, IN_IGNORED, IN_ISDIR
     from overhand.system.wakeup import IN_MODIFY, IN_MOVED_FROM, IN_MOVED_TO, IN_ONLYDIR, Bell, Inotify, deadline
-    from overhand.system.wakeup import hung_bells, ring_bells, wait_for_file
+    from overhand.system.wakeup import ring_bells, wait_for_file
 else:
     __getattr__ = lazy_names(
         __name__,
         {
+            "beneath": "Beneath",
             "detached": "Probe exit_code hold_life is_child lives living_leftovers probe_process reap_children "
             "shim_pid start_detached stop_detached wait_for_exit",
             "edits": "edit_file is_being_written merge_patches",
             "files": "LOCK_PATIENCE MAX_DOCUMENT MAX_PLAN Lock busy_error has_reader is_held is_own is_stopped "
             "is_there kernel_holder lock_holder names_in put_file put_new random_text read_file read_named "
-            "remove_file second_name size_of write_file write_if_missing write_new",
+            "remove_file second_name size_of write_file write_new",
             "git": "is_safe_directory is_untracked linked_worktrees repository_of run_git tag_commit tracked_files",
             "jsonline": "dump_line dump_spaced load_line",
             "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of known_sessions machine_id "
@@ -40,6 +42,6 @@ else:
             "shown_address start_time",
             "members": "Members become_subreaper process_table send_signal",
             "wakeup": "IN_ATTRIB IN_CREATE IN_DELETE IN_DONT_FOLLOW IN_IGNORED IN_ISDIR IN_MODIFY IN_MOVED_FROM "
-            "IN_MOVED_TO IN_ONLYDIR Bell Inotify deadline hung_bells ring_bells wait_for_file",
+            "IN_MOVED_TO IN_ONLYDIR Bell Inotify deadline ring_bells wait_for_file",
         },
     )

@@ -14,23 +14,21 @@ import stat
 import time
 
 from overhand.errors import EXHAUSTED, OverhandError, Refused, storage_failed
-from overhand.system.files import MAX_DOCUMENT, is_locked, open_to_read, random_text
+from overhand.system.dirfd import CHUNK, STEP, TRIES, copy, create, make_step, set_aside, unlink, write_all
+from overhand.system.files import MAX_DOCUMENT, is_locked, open_to_read
 from overhand.system.wakeup import NEWS, Bell, Inotify, hung_bells, ring_bells
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from overhand.system.edits import Patch
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_STEP = _FOLDER | os.O_NOFOLLOW | os.O_NONBLOCK
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _RING = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _LINK_OR_FILE = (errno.ELOOP, errno.ENOTDIR)
-_CHUNK = 1 << 20
-_TRIES = 20  # to make a folder that another process removes again
 
 
 class Beneath:
@@ -40,14 +38,19 @@ class Beneath:
     Writing raises an OverhandError that names what is in the way. A path that leaves the folder raises in both cases.
     """
 
-    def __init__(self, top: str, inside: str = "") -> None:
-        self.top, self.inside = top, inside
+    def __init__(self, top: str, inside: str = "", fd: int = -1) -> None:
+        """With `fd`, a descriptor of `inside`, the way there is not walked again: see `held`."""
+        self.top, self.inside, self.fd = top, inside, fd
 
     def at(self, path: str) -> Beneath:
         """The same for a folder further inside."""
         return Beneath(self.top, f"{self.inside}/{path}" if self.inside else path)
 
-    def shown(self, path: str) -> str:
+    def held(self) -> _Held:
+        """In a `with`: the same with its folder kept open, for several calls in a row."""
+        return _Held(self)
+
+    def shown(self, path: str = "") -> str:
         """The whole path, for messages and for the environment of an agent; never to be opened by us."""
         return "/".join([self.top, *self._steps(path)])
 
@@ -60,7 +63,7 @@ class Beneath:
             return None
         try:
             parts, left = [], limit + 1
-            while left > 0 and (part := os.read(fd, min(left, _CHUNK))):
+            while left > 0 and (part := os.read(fd, min(left, CHUNK))):
                 parts.append(part)
                 left -= len(part)
             return b"".join(parts)
@@ -80,13 +83,13 @@ class Beneath:
         temporary = f"{destination}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
         try:
             try:
-                copied = _copy(fd, temporary, limit)
+                copied = copy(fd, temporary, limit)
                 os.rename(temporary, destination)
             except OSError as error:
                 raise storage_failed(error, f"Cannot copy {self.shown(path)}") from error
             return copied
         except BaseException:
-            _unlink(temporary)
+            unlink(temporary)
             raise
         finally:
             os.close(fd)
@@ -130,20 +133,34 @@ class Beneath:
         found = self.look(path)
         return found is not None and stat.S_ISDIR(found.st_mode)
 
+    def in_the_way(self, path: str = "") -> str:
+        """The whole path of a link, or of what is no folder, in the place of a folder or on the way to it, if any."""
+        try:
+            self._leave(self._walk(self._steps(path)))
+        except OSError as error:
+            _raise_if_exhausted(error)
+            return str(error.filename) if error.errno in _LINK_OR_FILE else ""
+        return ""
+
     def names(self, path: str = "") -> list[str]:
         """The names in a folder; empty if it is none."""
-        try:
-            folder = self._walk(self._steps(path))
-        except OSError as error:
-            _raise_if_exhausted(error)
-            return []
-        try:
-            return os.listdir(folder)
-        except OSError as error:
-            _raise_if_exhausted(error)
-            return []
-        finally:
-            os.close(folder)
+        with _Quietly(self, path, itself=True) as (folder, _):
+            try:
+                return os.listdir(folder) if folder >= 0 else []
+            except OSError as error:
+                _raise_if_exhausted(error)
+                return []
+
+    def every_file(self) -> Iterator[tuple[str, os.stat_result]]:
+        """The whole path of everything below that is no folder, and what it is."""
+        with _Quietly(self, "", itself=True) as (folder, _):
+            for place, _, names, fd in os.fwalk(".", dir_fd=folder) if folder >= 0 else ():
+                for name in names:
+                    try:
+                        found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                    except OSError:
+                        continue
+                    yield f"{self.shown()}{place[1:]}/{name}", found
 
     def is_locked(self, path: str) -> bool:
         """Whether a process holds a lock on this file now."""
@@ -163,14 +180,14 @@ class Beneath:
         with _ToWrite(self, path, make=make) as (folder, name):
             temporary = f"{name}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
             try:
-                _create(folder, temporary, raw, mode)
+                create(folder, temporary, raw, mode)
                 try:
                     os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
                 except IsADirectoryError:
-                    _set_aside(folder, name)
+                    set_aside(folder, name)
                     os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
-                _unlink(temporary, folder)
+                unlink(temporary, folder)
                 raise
 
     def write_new(self, path: str, data: bytes | str, *, mode: int = 0o644, make: bool = False) -> bool:
@@ -178,28 +195,66 @@ class Beneath:
         raw = _encoded(data)
         with _ToWrite(self, path, make=make) as (folder, name):
             try:
-                _create(folder, name, raw, mode)
+                create(folder, name, raw, mode)
             except FileExistsError:
                 return False
+        return True
+
+    def write_if_missing(self, path: str, data: bytes | str) -> bool:
+        """Write a whole file that is not there yet; False if the name is taken. Readers see all of it or nothing."""
+        raw = _encoded(data)
+        with _ToWrite(self, path, make=False) as (folder, name):
+            temporary = f"{name}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
+            try:
+                create(folder, temporary, raw, 0o644)
+                os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+            except FileExistsError:
+                return False
+            finally:
+                unlink(temporary, folder)
         return True
 
     def append(self, path: str, data: bytes | str, *, mode: int = 0o644, make: bool = False) -> None:
         """Add to a regular file of ours that has no other name; it is made where it is missing."""
         raw = _encoded(data)
         with _ToWrite(self, path, make=make) as (folder, name):
+            fd = self._open_own(folder, name, _ADD, mode, path)
             try:
-                fd = os.open(name, _ADD, mode, dir_fd=folder)
-            except OSError as error:
-                if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
-                    raise self._no_file(path) from error
-                raise
-            try:
-                found = os.fstat(fd)
-                if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or not self._is_known(found.st_uid):
-                    raise self._no_file(path)
-                _write_all(fd, raw)
+                write_all(fd, raw)
             finally:
                 os.close(fd)
+
+    def lock(self, path: str, *, make: bool = False) -> int | None:
+        """Lock a regular file of ours, made where it is missing, for as long as the descriptor is open.
+
+        None if another process holds it.
+        """
+        import fcntl
+
+        with _ToWrite(self, path, make=make) as (folder, name):
+            fd = self._open_own(folder, name, _LOCK, 0o644, path)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(fd), os.stat(name, dir_fd=folder, follow_symlinks=False)):
+                    return fd
+            except (BlockingIOError, FileNotFoundError):
+                pass  # held, or removed by its last holder
+            os.close(fd)
+        return None
+
+    def _open_own(self, folder: int, name: str, how: int, mode: int, path: str) -> int:
+        """Open a regular file of ours that has no other name, to write to it."""
+        try:
+            fd = os.open(name, how, mode, dir_fd=folder)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+                raise self._no_file(path) from error
+            raise
+        found = os.fstat(fd)
+        if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1 and self._is_known(found.st_uid):
+            return fd
+        os.close(fd)
+        raise self._no_file(path)
 
     def edit(self, path: str, change: Callable[[bytes], Patch | None], *, limit: int = MAX_DOCUMENT) -> bytes:
         """Apply the patch that `change` returns, as `edit_file` does, to a regular file of ours."""
@@ -222,16 +277,14 @@ class Beneath:
                 error.args = (error.message,)
                 raise
 
-    def make_folder(self, path: str, *, aside: bool = False) -> None:
-        """Make a folder (0700) and those above it where missing; with `aside` what is in its place is moved aside."""
-        try:
-            os.close(self.open_folder(path, make=True))
-        except Refused:
-            found = self.look(path)
-            if not aside or found is None or stat.S_ISDIR(found.st_mode):
-                raise
-            self.move_aside(path)
-            os.close(self.open_folder(path, make=True))
+    def make_folder(self, path: str, *, aside: bool = False, mode: int = 0o700) -> None:
+        """Make a folder and those above it where missing; with `aside` what is in the way in here is moved."""
+        for _ in range(TRIES if aside else 0):
+            blocker = self.in_the_way(path).removeprefix(f"{self.shown()}/")
+            if not blocker or blocker.startswith("/"):  # nothing, or above
+                break
+            self.move_aside(blocker)
+        os.close(self.open_folder(path, make=True, mode=mode))
 
     def make_new_folder(self, path: str) -> bool:
         """Make a folder (0700) in one that is there; False if the name is taken."""
@@ -242,25 +295,26 @@ class Beneath:
                 return False
         return True
 
-    def open_folder(self, path: str = "", *, make: bool = False) -> int:
+    def open_folder(self, path: str = "", *, make: bool = False, mode: int = 0o700) -> int:
         """A descriptor of a real folder; the caller closes it."""
         steps = self._steps(path)
         try:
-            return self._walk(steps, make=make)
+            folder = self._walk(steps, make=make, mode=mode)
+            return os.dup(folder) if folder == self.fd else folder
         except OSError as error:
             raise self._blocked(error) from error
 
     def remove(self, path: str) -> bool:
         """Remove a file, link, FIFO or socket; False if that was impossible."""
         with _Quietly(self, path) as (folder, name):
-            return folder >= 0 and bool(name) and _unlink(name, folder)
+            return folder >= 0 and bool(name) and unlink(name, folder)
 
     def remove_tree(self, path: str) -> bool:
         """Remove a folder with all it holds, or a file; False if something is left."""
         import shutil
 
         with _Quietly(self, path) as (folder, name):
-            if folder >= 0 and name and not _unlink(name, folder):
+            if folder >= 0 and name and not unlink(name, folder):
                 shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
         return not self.exists(path)
 
@@ -280,7 +334,7 @@ class Beneath:
         """Free a name by giving what has it another one, which is returned; None if it is not there."""
         with _ToWrite(self, path, make=False) as (folder, name):
             try:
-                new = _set_aside(folder, name)
+                new = set_aside(folder, name)
             except FileNotFoundError:
                 return None
         return path[: len(path) - len(name)] + new
@@ -328,6 +382,16 @@ class Beneath:
         with _Quietly(self, path, itself=True) as (folder, _):
             return news.add(f"/proc/self/fd/{folder}", mask) if folder >= 0 else None
 
+    def watch_file(self, news: Inotify, path: str, mask: int) -> int | None:
+        """Watch a regular file; None if there is none, or it cannot be watched."""
+        fd = self.open_file(path)
+        if fd is None:
+            return None
+        try:
+            return news.add(f"/proc/self/fd/{fd}", mask)
+        finally:
+            os.close(fd)
+
     # the way there
 
     def _steps(self, path: str) -> list[str]:
@@ -337,29 +401,37 @@ class Beneath:
             raise Refused(f"{path!r} is no path inside {self.top}.", "Use a relative path without ..")
         return steps
 
-    def _walk(self, steps: list[str], *, make: bool = False) -> int:
-        """A descriptor of the folder; an OSError has the whole path of the step that failed."""
-        fd = -1
-        way = [self.top]
+    def _walk(self, steps: list[str], *, make: bool = False, mode: int = 0o700) -> int:
+        """A descriptor of the folder, to be given back to `_leave`; an OSError has the whole path of the step that
+        failed."""
+        known = len(self._steps(""))
+        if self.fd < 0 or len(steps) < known:
+            known = 0
+        way = [self.top, *steps[:known]]
+        fd = self.fd if known else -1
         try:
-            fd = os.open(self.top, _FOLDER)
-            for step in steps:
+            fd = fd if known else os.open(self.top, _FOLDER)
+            for step in steps[known:]:
                 way.append(step)
                 try:
-                    inner = os.open(step, _STEP, dir_fd=fd)
+                    inner = os.open(step, STEP, dir_fd=fd)
                 except FileNotFoundError:
                     if not make:
                         raise
-                    inner = _make_step(fd, step)
-                os.close(fd)
+                    inner = make_step(fd, step, mode)
+                self._leave(fd)
                 fd = inner
         except BaseException as error:
-            if fd >= 0:
-                os.close(fd)
+            self._leave(fd)
             if isinstance(error, OSError):
                 error.filename = "/".join(way)
             raise
         return fd
+
+    def _leave(self, folder: int) -> None:
+        """Close the folder that a walk led to, unless it is held."""
+        if folder not in (-1, self.fd):
+            os.close(folder)
 
     def _is_known(self, uid: int) -> bool:
         """Whether a file's owner is ourselves, root, or the owner of `top`, who can replace everything in it anyway."""
@@ -374,7 +446,21 @@ class Beneath:
         return Refused(f"{place} is no folder.", "Move it away, then try again.")
 
     def _no_file(self, path: str) -> Refused:
-        return Refused(f"{self.shown(path)} is a link, or no regular file of yours.", "Put a regular file there.")
+        return Refused(f"{self.shown(path)} is a link or no regular file of yours.", "Put a regular file there.")
+
+
+class _Held:
+    """Files whose folder is kept open; those of a folder that is not there stay as they are."""
+
+    def __init__(self, files: Beneath) -> None:
+        self._files, self._way = files, _Quietly(files, "", itself=True)
+
+    def __enter__(self) -> Beneath:
+        folder, _ = self._way.__enter__()
+        return self._files if folder < 0 else Beneath(self._files.top, self._files.inside, folder)
+
+    def __exit__(self, *_: object) -> None:
+        self._way.__exit__()
 
 
 class _Quietly:
@@ -393,8 +479,7 @@ class _Quietly:
         return self.folder, name
 
     def __exit__(self, *_: object) -> None:
-        if self.folder >= 0:
-            os.close(self.folder)
+        self.files._leave(self.folder)
 
 
 class _ToWrite:
@@ -416,72 +501,10 @@ class _ToWrite:
         return self.folder, steps[-1]
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        os.close(self.folder)
+        self.files._leave(self.folder)
         if isinstance(error, OSError):
             error.filename, error.filename2 = self.files.shown(self.path), None
             raise storage_failed(error, f"Cannot write {os.path.basename(self.path)}") from error
-
-
-def _make_step(folder: int, name: str) -> int:
-    """Make a folder and open it; another process may make or remove it at the same moment."""
-    for attempt in range(_TRIES):
-        try:
-            os.mkdir(name, 0o700, dir_fd=folder)
-        except FileExistsError:
-            pass  # made meanwhile, or a link that leads nowhere: opening it tells
-        try:
-            return os.open(name, _STEP, dir_fd=folder)
-        except FileNotFoundError:
-            if attempt == _TRIES - 1:
-                raise
-    raise AssertionError("unreachable")
-
-
-def _create(folder: int, name: str, raw: bytes, mode: int) -> None:
-    """Write a file that must not exist; a part of it is not left behind."""
-    fd = os.open(name, _NEW, mode, dir_fd=folder)
-    try:
-        _write_all(fd, raw)
-    except BaseException:
-        _unlink(name, folder)
-        raise
-    finally:
-        os.close(fd)
-
-
-def _write_all(fd: int, raw: bytes) -> None:
-    view = memoryview(raw)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-def _copy(fd: int, path: str, limit: int) -> tuple[str, int]:
-    import hashlib
-
-    whole, size = hashlib.sha256(), 0
-    target = os.open(path, _NEW, 0o644)
-    try:
-        while size <= limit and (part := os.read(fd, min(_CHUNK, limit + 1 - size))):
-            whole.update(part)
-            size += len(part)
-            _write_all(target, part)
-    finally:
-        os.close(target)
-    return whole.hexdigest(), size
-
-
-def _set_aside(folder: int, name: str) -> str:
-    new = f"{name}-aside-{random_text(6)}"
-    os.rename(name, new, src_dir_fd=folder, dst_dir_fd=folder)
-    return new
-
-
-def _unlink(name: str, folder: int | None = None) -> bool:
-    try:
-        os.unlink(name, dir_fd=folder)
-    except OSError:
-        return False
-    return True
 
 
 def _encoded(data: bytes | str) -> bytes:

@@ -4,8 +4,9 @@ Editors and agents take no lock: they rename a new file over the old one, trunca
 kernel features make that safe where they exist. A *lease* (Linux, own files) is refused while the file is open
 elsewhere, and blocks later opens until we close it. An *exchange* of two names keeps the replaced file under the other.
 
-One byte for another is one `pwrite` into the file at the path. Under the lease no process can have moved that byte
-since we read it. If the name belongs to another file by then, our byte went into the old one, and we start over.
+One byte for another is one `pwrite` into the file at the path, unless that has a second name. Under the lease no
+process can have moved that byte since we read it. If the name belongs to another file by then, our byte went into the
+old one, and we start over.
 
 A change of length is a new file that is exchanged with the old one; then the old one is checked. If it is not the
 file that we read, or has been written to, or a process waits to open it for writing, the two are exchanged back and we
@@ -152,7 +153,7 @@ def _once(path: str, change: Callable[[bytes], Patch | None], limit: int, *, pat
         if raw is None or patch is None:
             return raw if raw is None or _is_at(path, fd) else None
         start, end, new = patch
-        if len(new) == end - start == 1:
+        if len(new) == end - start == 1 and os.fstat(fd).st_nlink == 1:  # a file with two names is not written to
             return _poke(path, fd, raw, patch, leased=bool(leased))
     finally:
         os.close(fd)

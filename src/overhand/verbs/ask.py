@@ -23,7 +23,7 @@ from overhand.questions import (
     unread_marks,
     wait_for_answer,
 )
-from overhand.system import is_held, load_line, remove_file
+from overhand.system import is_held, load_line
 from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import option_duration
 
@@ -67,22 +67,22 @@ def ask(
         asking = Asking(text=question, options=option or (), only=closed, step=step or "")
         asked = ask_question(session.store, caller.task, caller.run, asking, caller.by(session.via))
     session.progress(f"Waiting for an answer to question {asked.seq} …")
-    with WaitingMark(folders.desk, asked.seq):
+    with WaitingMark(folders.desk_files, asked.seq):
         answer = wait_for_answer(session.store, caller.task, asked, seconds, cancelled=session.gone)
         if answer is None and has_unread_files(session.store, session.store.task(caller.task)):
             # written by hand while no supervisor ran
             take_in_files(session.store, session.store.task(caller.task), caller.by(session.via))
             answer = recorded_answer(session.store, caller.task, asked.seq)
         if answer is None and not session.is_gone():  # a client that is gone does not wait
-            leave_waiting_mark(folders.desk, asked.seq)
+            leave_waiting_mark(folders.desk_files, asked.seq)
     if answer is None:
         raise TimedOut(
             f"Question {asked.seq} is not answered yet; it stays open.",
             f"Wait on within 30 seconds: overhand ask --again {asked.seq}",
             seq=asked.seq,
         )
-    for mark in unread_marks(folders.desk, asked.seq):
-        remove_file(mark)  # of an earlier call: now the answer is read
+    for mark in unread_marks(folders.desk_files, asked.seq):
+        folders.desk_files.remove(mark)  # of an earlier call: now the answer is read
     shown = {"schema": "overhand.ask/1", "task_id": caller.task, "seq": asked.seq, "question": asked.text}
     return Reply({**shown, "answer": answer})
 

@@ -417,7 +417,7 @@ def _remove(session: Session, task: Task) -> bool:
             grave = f"{session.store.own}/removed-{random_text(8)}"
             os.rename(session.store.record(task.id), grave)
         shutil.rmtree(grave)
-        shutil.rmtree(session.store.workspace(task.id), ignore_errors=True)
+        session.store.files.remove_tree(task.id)
     except (OSError, OverhandError) as error:
         told = error.message if isinstance(error, OverhandError) else f"{task.id} could not be removed: {error}"
         session.tell(told)

@@ -15,7 +15,15 @@ from overhand.items import is_tag_behind, search_tags, sync_tag
 from overhand.policy import Config, find_caller, load_config, require_person, untrusted_files
 from overhand.runs import living_members
 from overhand.supervisor import hand_to_supervisor, running_supervisor
-from overhand.system import epoch_of, is_stopped, linked_worktrees, machine_id, read_file, tracked_files, write_file
+from overhand.system import (
+    Beneath,
+    epoch_of,
+    is_stopped,
+    linked_worktrees,
+    machine_id,
+    read_file,
+    tracked_files,
+)
 from overhand.verbs.tasks import looks_dead, needs_supervisor, refresh_task
 from overhand.verbs.verb import Reply, Session
 
@@ -85,7 +93,7 @@ def _repair(session: Session, finding: Finding) -> None:
     if finding.fix == "supervise":
         hand_to_supervisor(store, [task.id for task in store.tasks() if needs_supervisor(task)])
     elif finding.fix == "ignore":
-        write_file(f"{store.workspaces}/.gitignore", "*\n")
+        store.files.write(".gitignore", "*\n")
     elif finding.fix == "tag":
         sync_tag(store, find_caller(store).by(session.via), finding.task)
     else:
@@ -271,7 +279,7 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
     if untrusted := untrusted_files(session.root, runnable_files(session.root)):
         why = "What they say is not run."
         yield Finding("untrusted", f"Nobody has trusted {', '.join(untrusted)}.", why, "overhand trust", NOTE)
-    if session.store.exists() and not os.path.lexists(f"{session.store.workspaces}/.gitignore"):
+    if session.store.exists() and not session.store.files.exists(".gitignore"):
         why = "Tasks could be committed by mistake."
         told = "echo '*' > .agent-workspaces/.gitignore"
         yield Finding("not-ignored", ".agent-workspaces/.gitignore is missing.", why, told, NOTE, fix="ignore")
@@ -279,6 +287,11 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
         why = "Whoever clones this repository gets your tasks' documents."
         told = "git rm -r --cached .agent-workspaces"
         yield Finding("tracked", f"git tracks {len(tracked)} files in .agent-workspaces.", why, told)
+    for files in (session.store.files, Beneath(session.root, ".overhand")):
+        if blocker := files.in_the_way():
+            what = f"{session.store.relative(blocker)} is a link or no folder."
+            why = "Links are not followed: nothing in it is read or written."
+            yield Finding("no-folder", what, why, f"mv {blocker} {blocker}.old && mkdir {blocker}")
     known = agent_files(session.root)
     for name, path in known.items() if config else ():
         try:
@@ -371,7 +384,7 @@ def leftover_files(session: Session, known: set[str]) -> Iterator[Finding]:
             what = orphan if inside else f"A git worktree is gone: {tree.path}"
             why = "Git keeps its branch reserved."
             yield Finding("orphan-worktree", what, why, f"git -C {session.root} worktree list", NOTE)
-    sizes = [_sizes(folder) for folder in (ours, session.store.home)]
+    sizes = [_sizes(files) for files in (session.store.files, Beneath(session.store.home))]
     size, stray = sum(one[0] for one in sizes), [path for one in sizes for path in one[1]]
     if stray:
         what = f"Temporary files of killed writers: {len(stray)}, such as {session.store.relative(stray[0])}."
@@ -384,23 +397,17 @@ def leftover_files(session: Session, known: set[str]) -> Iterator[Finding]:
 
 def folder_size(folder: str) -> int:
     """The bytes in a folder."""
-    return _sizes(folder)[0]
+    return _sizes(Beneath(folder))[0]
 
 
-def _sizes(folder: str) -> tuple[int, list[str]]:
+def _sizes(files: Beneath) -> tuple[int, list[str]]:
     """The bytes in a folder, and its old temporary files."""
     total, stray = 0, []
     now = time.time()
-    for place, _, names in os.walk(folder):
-        for name in names:
-            path = f"{place}/{name}"
-            try:
-                found = os.lstat(path)
-            except OSError:
-                continue
-            total += found.st_size
-            if name.endswith(".tmp") and now - found.st_mtime > _OLD:
-                stray.append(path)
+    for path, found in files.every_file():
+        total += found.st_size
+        if path.endswith(".tmp") and now - found.st_mtime > _OLD:
+            stray.append(path)
     return total, sorted(stray)
 
 
@@ -416,8 +423,8 @@ def facts(session: Session) -> dict[str, Any]:
         "supervisor": running_supervisor(store) if there else None,
         "tasks": len(list(store.ids())),
         "record": store.home if there else None,
-        "bytes": _sizes(store.workspaces)[0],
-        "record_bytes": _sizes(store.home)[0] if there else 0,
+        "bytes": _sizes(store.files)[0],
+        "record_bytes": _sizes(Beneath(store.home))[0] if there else 0,
         "prepared": len(store.prepared()),
         "tools": {name: which(name) for name in TOOLS},
     }

@@ -17,7 +17,6 @@ from overhand.runs import (
     read_baseline,
     read_spec,
 )
-from overhand.system import read_file, write_file
 from overhand.verbs.verb import Reply, Session, about_task
 from overhand.words import CLAIMS
 
@@ -75,11 +74,11 @@ def finish(
             "or finish with status partial or blocked and say in for_primary what is missing.".strip(),
             problems=shown,
         )
-    path = f"{session.store.desk(task.id, run.id)}/OUTPUT.md"
-    write_file(path, text)
+    desk = session.store.desk_files(task.id, run.id)
+    desk.write("OUTPUT.md", text, make=True)
     more = {
         "status": output.status,
-        "output": session.store.relative(path),
+        "output": session.store.relative(desk.shown("OUTPUT.md")),
         "problems": shown,
         "checks": [check.command for check in task.checks],
     }
@@ -125,7 +124,7 @@ def preview_verdict(store: Store, task: Task, spec: dict[str, Any], returned: Re
             complete_form=returned.complete_form,
             deliverables=tuple(deliverable_facts(store.root, handoff.deliverables, baseline)),
             named=tuple(named_facts(store.root, named)),
-            steps=live_steps(folder) if handoff.plan else (),
+            steps=live_steps(store.workspace_files(task.id)) if handoff.plan else (),
             open_questions=len(task.open_questions),
             strict=task.strict,
         )
@@ -142,7 +141,7 @@ def handoff_of_caller(session: Session) -> Reply:
         raise StaleRun(
             f"Run {caller.run} has ended; its task is no longer its own.", "Nothing more is to be done: end."
         )
-    raw = read_file(f"{session.store.workspace(caller.task)}/HANDOFF.md") or b""
+    raw = session.store.workspace_files(caller.task).read("HANDOFF.md") or b""
     from overhand.questions import full_answer
     from overhand.runs import read_steps
 
@@ -161,6 +160,6 @@ def handoff_of_caller(session: Session) -> Reply:
         "seconds_left": None if caller.left is None else round(caller.left),
         "checks": [check.command for check in task.checks],
         "can_delegate": caller.can_delegate,
-        "output": f"{session.store.desk(caller.task, caller.run)}/OUTPUT.md",
+        "output": session.store.desk_files(caller.task, caller.run).shown("OUTPUT.md"),
     }
     return Reply({**about_task("handoff", task), **more})

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from overhand.agents import StreamSummary
+from overhand.errors import OverhandError
 from overhand.policy import run_of_place
 from overhand.record import Store, read_state
 from overhand.runs import read_return
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from overhand.record import Run, Task
     from overhand.runs import Verdict
+    from overhand.system import Beneath
 
 MOST = 2  # times that one run is held back
 _PATIENCE = 2.0  # seconds to read what the agent's program writes to stdin
@@ -59,13 +61,13 @@ def reason_to_continue(store: Store, place: str, message: str) -> str:
     )
     if not verdict.errors or not can_be_mended(verdict, spec) or _waits(store, task, run, place, message):
         return ""
-    return _reason(verdict, folders.desk) if _count(folders.desk) else ""
+    return _reason(verdict, folders.desk) if _count(folders.desk_files) else ""
 
 
 def _may_stop(store: Store, task: Task, run: Run, place: str) -> bool:
     """Whether nothing more is wanted of this run, or its return was sent back already."""
     unwanted = task.stop is not None or run.has_ended or os.path.exists(f"{place}/stopped")
-    elsewhere = os.path.lexists(f"{store.workspace(task.id)}/OUTPUT.md")  # the judge finds out whose it is
+    elsewhere = store.workspace_files(task.id).exists("OUTPUT.md")  # the judge finds out whose it is
     return unwanted or elsewhere or task.repairs > 0 or bool(task.open_questions)
 
 
@@ -85,13 +87,15 @@ def _waits(store: Store, task: Task, run: Run, place: str, message: str) -> bool
     return any(command.word in _ENDS_TURN and command.refused is None for command in commands)
 
 
-def _count(desk: str) -> bool:
+def _count(desk: Beneath) -> bool:
     """Count that it is held back once more; False if that was often enough, or cannot be written."""
-    fd = os.open(f"{desk}/held", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    if len(desk.read("held", MOST) or b"") >= MOST:
+        return False
     try:
-        return os.fstat(fd).st_size < MOST and os.write(fd, b".") == 1
-    finally:
-        os.close(fd)
+        desk.append("held", ".", mode=0o600)
+    except OverhandError:
+        return False
+    return True
 
 
 def _reason(verdict: Verdict, desk: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from overhand.errors import AgentNotFound, BadInput, OverhandError, Refused, storage_failed
 from overhand.plans import fitting_agents, outline_plan, plan_slug, plan_template, short_plan
 from overhand.policy import find_caller, mark_trusted, trusted_config, untrusted_files
-from overhand.system import MAX_PLAN, read_named
+from overhand.system import MAX_PLAN, Beneath, read_named
 from overhand.verbs.verb import Reply, Session
 
 if TYPE_CHECKING:
@@ -200,7 +200,8 @@ def refuse_link_outside(session: Session, given: PlanSource) -> None:
         )
 
 
-FOLDER = ".overhand/plans"
+_OURS = ".overhand/"
+FOLDER = f"{_OURS}plans"
 _LONGEST = 2000  # characters of a task, as of any other
 
 
@@ -306,12 +307,8 @@ def _text(task: str, agents: list[str], template: str | None, strategy: str | No
 def _place(session: Session, task: str, out: str | None) -> str:
     """The file to write: as named, or a new name among the project's plans."""
     if out is None:
-        folder = f"{session.root}/{FOLDER}"
-        try:
-            there = os.listdir(folder)
-        except OSError:
-            there = []
-        return f"{folder}/{plan_slug(task, there)}"
+        there = Beneath(session.root).names(FOLDER)
+        return f"{session.root}/{FOLDER}/{plan_slug(task, there)}"
     if out.endswith(os.sep) or os.path.isdir(out):
         raise BadInput(f"--out {out} is a folder.", "Name the file to write, such as plan.yaml")
     return os.path.abspath(out)
@@ -322,26 +319,31 @@ def _write_new(session: Session, path: str, text: str) -> str | None:
     from overhand.verbs.setup import ensure_project
 
     raw = text.encode("utf-8", "replace")
-    folder = os.path.realpath(os.path.dirname(path))
-    real = f"{folder}/{os.path.basename(path)}"
-    root = os.path.realpath(session.root)
-    inside = real.startswith(root + os.sep)
+    real = f"{os.path.realpath(os.path.dirname(path))}/{os.path.basename(path)}"
+    own, root = path.removeprefix(f"{session.root}/"), os.path.realpath(session.root)
+    inside = own.startswith(_OURS) or real.startswith(root + os.sep)
     if inside:
         ensure_project(session)
-    try:
-        os.makedirs(folder, exist_ok=True)
-        fd = os.open(real, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    except FileExistsError:
-        raise Refused(f"{os.path.relpath(path)} is there already.", "Name another file: --out FILE") from None
-    except OSError as error:
-        raise storage_failed(error, f"Cannot write {path}") from error
-    with os.fdopen(fd, "wb") as file:
-        file.write(raw)
+    if not _made(session.root, own, real, raw):
+        raise Refused(f"{os.path.relpath(path)} is there already.", "Name another file: --out FILE")
     if not inside:
         return None
-    name = os.path.relpath(real, root)
+    name = own if own.startswith(_OURS) else os.path.relpath(real, root)
     if find_caller(session.store).is_person and session.via != "mcp":  # an agent cannot make anything trusted
         import hashlib
 
         mark_trusted(session.root, {name: hashlib.sha256(raw).hexdigest()})
     return name
+
+
+def _made(root: str, own: str, real: str, raw: bytes) -> bool:
+    """Write the file; False if it is there already. No link leads into Overhand's own folder."""
+    if own.startswith(_OURS):
+        files = Beneath(root)
+        files.make_folder(os.path.dirname(own), mode=0o755)
+        return files.write_new(own, raw)
+    try:
+        os.makedirs(os.path.dirname(real), exist_ok=True)
+    except OSError as error:
+        raise storage_failed(error, f"Cannot write {real}") from error
+    return Beneath(os.path.dirname(real)).write_new(os.path.basename(real), raw)

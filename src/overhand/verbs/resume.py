@@ -34,7 +34,7 @@ from overhand.runs import (
     run_environment,
     tree_snapshot,
 )
-from overhand.system import hold_life, outside_runs, read_file, write_file
+from overhand.system import hold_life, outside_runs, read_file
 from overhand.verbs.ask import give_answer
 from overhand.verbs.control import next_plan_run, queue_again, require_runnable
 from overhand.verbs.show import describe_task
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.policy import Caller
     from overhand.record import Task
+    from overhand.system import Beneath
 
 
 def resume_task(
@@ -140,7 +141,7 @@ class Opened:
     """A run in the foreground, on a person's terminal."""
 
     run_id: str
-    desk: str
+    desk: Beneath
     life: int
     before: str  # the run whose return stands, if this one leaves none
 
@@ -196,7 +197,7 @@ def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened
         made = run_created(run_id, agent.name, agent.driver, 0.0).replace(attached=True)
         accepted = Accepted(agent=agent.name, resume={"run": before, "why": "opened"})
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
-        return Opened(run_id, session.store.desk(task_id, run_id), life, before)
+        return Opened(run_id, session.store.desk_files(task_id, run_id), life, before)
 
 
 def _foreground(argv: list[str], actor: Actor, task: Task, opened: Opened) -> int:
@@ -216,10 +217,9 @@ def _foreground(argv: list[str], actor: Actor, task: Task, opened: Opened) -> in
 
 def _end(actor: Actor, task_id: str, opened: Opened, code: int) -> None:
     """Record its end; a session that returned nothing leaves the earlier return to be judged again."""
-    output = f"{opened.desk}/OUTPUT.md"
     earlier = read_file(f"{actor.store.run_folder(task_id, opened.before)}/OUTPUT.md")
-    if earlier is not None and not any(os.path.lexists(p) for p in (output, f"{opened.desk}/result.json")):
-        write_file(output, earlier)
+    if earlier is not None and not any(map(opened.desk.exists, ("OUTPUT.md", "result.json"))):
+        opened.desk.write("OUTPUT.md", earlier, make=True)
     with actor.store.lock(task_id, actor.by) as locked:
         current = locked.task.run(opened.run_id)
         if current is not None and not current.has_ended:

@@ -6,7 +6,7 @@ import os
 
 import overhand
 from overhand.errors import BadInput, NotFound, NotTrusted, Refused, storage_failed
-from overhand.system import random_text, read_file, remove_file, shown_address, write_if_missing
+from overhand.system import Beneath, random_text, read_file, remove_file, shown_address
 from overhand.verbs.table import GLOBAL_ARGS, VERBS
 from overhand.verbs.verb import Reply, Session, Verb
 
@@ -68,7 +68,7 @@ def init(session: Session) -> Reply:
 
 def ensure_project(session: Session) -> None:
     """The first task in a folder makes it a project."""
-    if os.path.exists(f"{session.root}/.overhand/config.toml") and os.path.isdir(session.store.own):
+    if Beneath(session.root).is_file(".overhand/config.toml") and os.path.isdir(session.store.own):
         return
     if wrote := _set_up(session):
         session.tell(f"Made {session.root} an Overhand project: {', '.join(wrote)}")
@@ -82,16 +82,17 @@ def _set_up(session: Session) -> list[str]:
     session.store.ensure()
     root = session.root
     _refuse_network_disk(session)
-    os.makedirs(f"{root}/.overhand", exist_ok=True)
+    files = Beneath(root)
+    files.make_folder(".overhand", mode=0o755)
     checks = "".join(f'# {name} = "{command}"\n' for name, command in _proposed_checks(root).items())
     contents = {
         ".overhand/config.toml": _CONFIG.format(checks=checks or '# tests = "make test"\n'),
         ".overhand/.gitignore": "local.toml\nlanding/\n",
     }
-    missing = [name for name in contents if not os.path.lexists(f"{root}/{name}")]
+    missing = [name for name in contents if not files.exists(name)]
     if ".overhand/config.toml" in missing:  # trusted before it exists: a delegation that finds it may go on at once
         mark_trusted(root, {".overhand/config.toml": content_digest(contents[".overhand/config.toml"].encode())})
-    wrote = [name for name in missing if write_if_missing(f"{root}/{name}", contents[name])]
+    wrote = [name for name in missing if files.write_if_missing(name, contents[name])]
     wrote += [] if known else [".agent-workspaces/.gitignore", ".agent-workspaces/.project"]
     return wrote
 

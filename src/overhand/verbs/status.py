@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.record import Question, Run, Store, Task
+    from overhand.system import Beneath
 
     Row = dict[str, Any]
 
@@ -179,14 +180,13 @@ class ProjectStatus:
 
     def _steps(self, task_id: str) -> tuple[int, int, str] | None:
         """Steps done, all steps, and the text of the current one; an unchanged HANDOFF.md is read once."""
-        path = f"{self.session.store.workspaces}/{task_id}/HANDOFF.md"
-        try:
-            found = os.stat(path, follow_symlinks=False)
-        except OSError:
+        files = self.session.store.workspace_files(task_id)
+        found = files.look("HANDOFF.md")
+        if found is None:
             return None
         mark = found.st_size, found.st_mtime_ns
         if task_id not in self._plans or self._plans[task_id][0] != mark:
-            self._plans[task_id] = mark, _plan(path)
+            self._plans[task_id] = mark, _plan(files)
         return self._plans[task_id][1]
 
     def _question(self, task: Task, open_: list[Question]) -> dict[str, Any] | None:
@@ -198,7 +198,7 @@ class ProjectStatus:
             "question": first.text,
             "options": first.options,
             "path": task.path,
-            "file": store.relative(f"{store.workspace(task.id)}/ipc/{first.stem}.question"),
+            "file": store.relative(store.workspace_files(task.id).shown(f"ipc/{first.stem}.question")),
         }
 
     def _sign(self, task_id: str, run: Run | None, now: float) -> float | None:
@@ -229,9 +229,9 @@ def _typed(store: Store) -> list[Row]:
     ]
 
 
-def _plan(path: str) -> tuple[int, int, str] | None:
+def _plan(workspace: Beneath) -> tuple[int, int, str] | None:
     try:
-        raw = read_file(path, _PLAN)
+        raw = workspace.read("HANDOFF.md", _PLAN)
     except OverhandError:
         return None
     if raw is None or b"plan" not in raw.lower():

@@ -6,7 +6,6 @@ from overhand.errors import BadInput, NotAllowed, NotFound, OverhandError, Refus
 from overhand.policy import find_caller
 from overhand.record import ABSENT, StepMarked
 from overhand.runs import STEP_STATES, asked_suffix, failed_suffix, mark_step, read_steps, step_progress
-from overhand.system import read_file
 from overhand.verbs.verb import Reply, Session, about_task
 
 TYPE_CHECKING = False
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from overhand.policy import Caller
     from overhand.record import LockedTask, Task
     from overhand.runs import PhaseMove, StepItem
+    from overhand.system import Beneath
 
 
 _LONG = 200  # characters of a step's text in the log and of a reason in the file
@@ -41,9 +41,9 @@ def step(
         task_id = str(caller.task)
     if phase is not None:
         return _move_phase(session, caller, task_id, phase, reason or " ".join(words))
-    path = f"{session.store.workspace(task_id)}/HANDOFF.md"
+    workspace = session.store.workspace_files(task_id)
     if not words:
-        task, raw = session.store.task(task_id), read_file(path)
+        task, raw = session.store.task(task_id), workspace.read("HANDOFF.md")
         if raw is None:
             raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
         shown: dict[str, Any] = {"steps": [_row(item) for item in read_steps(raw)]}
@@ -54,9 +54,9 @@ def step(
             task = locked.task
             _require_holder(task, caller)
             see = f"overhand step {task.name}" if caller.is_person else "overhand step"
-            marked = mark_step(path, select, STEP_STATES[wanted], suffix, see)
-            _record(locked, path, marked, caller)
-        raw = read_file(path) or b""
+            marked = mark_step(workspace, select, STEP_STATES[wanted], suffix, see)
+            _record(locked, workspace, marked, caller)
+        raw = workspace.read("HANDOFF.md") or b""
         shown = {"step": _row(marked)}
     done, total, _ = step_progress(raw)
     return Reply({**about_task("step", task), **shown, "progress": {"done": done, "total": total}})
@@ -116,7 +116,7 @@ def _require_holder(task: Task, caller: Caller) -> None:
         )
 
 
-def _record(locked: LockedTask, path: str, marked: StepItem, caller: Caller) -> None:
+def _record(locked: LockedTask, workspace: Beneath, marked: StepItem, caller: Caller) -> None:
     """One event per change; a mark that cannot be recorded is undone."""
     before = marked.before
     if before is None:
@@ -129,7 +129,7 @@ def _record(locked: LockedTask, path: str, marked: StepItem, caller: Caller) -> 
     except OverhandError:
         question = f" (IPC: {before.question})" if before.question else ""
         suffix = question + (failed_suffix(before.error) if before.error else "")
-        mark_step(path, str(marked.number), before.marker, suffix)
+        mark_step(workspace, str(marked.number), before.marker, suffix)
         raise
 
 

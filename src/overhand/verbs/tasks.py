@@ -361,7 +361,7 @@ def with_reports(session: Session, task: Task) -> Task:
 
     for run in task.runs:
         if not run.is_judged:
-            run.usage = reported_usage(session.store.desk(task.id, run.id)) or run.usage
+            run.usage = reported_usage(session.store.desk_files(task.id, run.id)) or run.usage
     return task
 
 

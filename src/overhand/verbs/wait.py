@@ -8,11 +8,11 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand.errors import Refused, TimedOut
+from overhand.errors import OverhandError, Refused, TimedOut
 from overhand.policy import find_caller
 from overhand.questions import mark_of_caller
 from overhand.supervisor import hand_to_supervisor
-from overhand.system import Lock, deadline, epoch_of, read_file
+from overhand.system import deadline, epoch_of
 from overhand.verbs.ask import question_row
 from overhand.verbs.show import agent_activity, describe_task
 from overhand.verbs.tasks import looks_dead, refresh_task
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from overhand.record import Task
+    from overhand.system import Beneath
 
 
 def wait(session: Session, id: list[str], timeout: str | None = None) -> Reply:
@@ -104,7 +105,7 @@ def _last_line(session: Session, task: Task, run_id: str) -> str:
 # what ended the waiting, as the exit status
 CODES = {"question": 0, "done": 1, "output": 2, "timeout": 3}
 LIFETIME = "15m"
-_SIGNED = 11  # bytes of a pid file: the lock's signature
+_PID_FILE = ".monitor.pid"
 
 
 def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
@@ -116,7 +117,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
     caller = find_caller(session.store)
     with (
         ended_by_signal() as leave_if_ended,
-        _Sign(f"{session.store.workspace(task_id)}/ipc") as sign,
+        _Sign(session.store.workspace_files(task_id).at("ipc")) as sign,
         session.store.subscribe([task_id]) as bell,
         mark_of_caller(session.store, caller.task, caller.run),
     ):
@@ -137,7 +138,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
 def _what(session: Session, task: Task) -> str:
     """The sign that is there, the end before questions; `.done` counts once the task is judged."""
     if task.status is not None:
-        done = os.path.lexists(f"{session.store.workspace(task.id)}/ipc/.done")
+        done = session.store.workspace_files(task.id).exists("ipc/.done")
         return "done" if done else "output"
     if task.queued or looks_dead(session, task):
         return ""  # the run that asked is over: its end will be reported
@@ -151,45 +152,43 @@ def _report(session: Session, task: Task, what: str) -> dict[str, Any]:
         shown.update(question=asked[0], questions=asked)
     elif what != "timeout":
         shown.update(path=None, summary=task.summary, questions=asked)
-        folder = session.store.workspace(task.id)
+        files = session.store.workspace_files(task.id)
         if task.output is not None:
-            shown["path"] = session.store.relative(f"{folder}/OUTPUT.md")
-        elif (raw := read_file(f"{folder}/CONTEXT.md")) is not None:
-            shown.update(path=session.store.relative(f"{folder}/CONTEXT.md"), context=raw.decode("utf-8", "replace"))
+            shown["path"] = session.store.relative(files.shown("OUTPUT.md"))
+        elif (raw := files.read("CONTEXT.md")) is not None:
+            context = raw.decode("utf-8", "replace")
+            shown.update(path=session.store.relative(files.shown("CONTEXT.md")), context=context)
     return shown
 
 
 class _Sign:
     """`.monitor.pid`: names one living monitor, and is locked while that lives; the next takes it over."""
 
-    def __init__(self, ipc: str) -> None:
+    def __init__(self, ipc: Beneath) -> None:
         self._ipc = ipc
-        self._lock = Lock(f"{ipc}/.monitor.pid", "The monitor's file", patience=0.0)
+        self._fd: int | None = None
 
     def put_up(self) -> None:
         """Write the file, unless another monitor holds it."""
-        if self._lock.fd >= 0:
+        if self._fd is not None:
             return
         with _undisturbed():
             try:
-                os.makedirs(self._ipc, exist_ok=True)
-                self._lock.__enter__()
-                os.ftruncate(self._lock.fd, _SIGNED)
-            except (OSError, Refused):
-                return  # another monitor holds it, or the disk is full: the waiting itself needs no file
+                self._fd = self._ipc.lock(_PID_FILE, make=True)
+                if self._fd is not None:
+                    os.ftruncate(self._fd, 0)
+                    os.write(self._fd, b"%-10d\n" % os.getpid())
+            except (OSError, OverhandError):
+                return  # the disk is full, or something else is in its place: the waiting itself needs no file
 
     def __enter__(self) -> _Sign:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._lock.fd < 0:
-            return
-        with _undisturbed():
-            try:
-                os.unlink(self._lock.path)
-            except OSError:
-                pass  # already removed
-            self._lock.__exit__(None, None, None)
+        if self._fd is not None:
+            with _undisturbed():
+                self._ipc.remove(_PID_FILE)
+                os.close(self._fd)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents.driver import Agent, Driver, Job, Launch
+from overhand.agents.driver import Agent, Driver, Job, Launch, own_desk
 from overhand.agents.drivers.command import PLACEHOLDERS, fill, require_program
 from overhand.system import names_in, read_file, second_name, write_file
 from overhand.words import duration
@@ -160,7 +160,7 @@ def _unknown(folder: str) -> int:
     said = "It was killed while it started its job, so nobody knows whether that runs. It was not started again."
     todo = f"If the job runs, write its handle into {folder}/handle and resume this task; if not, delegate it again."
     output = Output("Not started again", "blocked", summary=said, for_primary=todo)
-    write_file(os.environ["OVERHAND_OUTPUT"], render_output(output))
+    own_desk().write("OUTPUT.md", render_output(output), make=True)
     _say(f"{said} {todo}")
     return 0
 

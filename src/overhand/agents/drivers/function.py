@@ -21,10 +21,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents.driver import UNANSWERED, Agent, Driver, Job, Launch
+from overhand.agents.driver import UNANSWERED, Agent, Driver, Job, Launch, own_desk
 from overhand.documents import parse_handoff
 from overhand.errors import BadInput, Damaged, OverhandError, Unanswered, from_json
-from overhand.system import write_file
+from overhand.system import Beneath
 
 if TYPE_CHECKING:
     import threading
@@ -124,9 +124,7 @@ class Call:
         """Report what one turn used; inside your own process it raises BudgetExceeded once a budget is used up."""
         report = {"input": input, "output": output, "usd": usd, "context": context, "window": window, "model": model}
         line = json.dumps({name: value for name, value in report.items() if value}) + "\n"
-        os.makedirs(self.place, 0o700, exist_ok=True)
-        with open(f"{self.place}/usage.jsonl", "ab", buffering=0) as file:
-            file.write(line.encode())
+        self._files.append("usage.jsonl", line, make=True)
         if self._count is not None:
             self._count()
 
@@ -188,13 +186,17 @@ class Call:
     @property
     def ipc(self) -> Path:
         """Where questions are asked, made when it is first used."""
-        folder = self.workspace / "ipc"
-        folder.mkdir(0o700, exist_ok=True)
-        return folder
+        Beneath(self.root, os.path.relpath(self.workspace, self.root)).make_folder("ipc")
+        return self.workspace / "ipc"
+
+    @property
+    def _files(self) -> Beneath:
+        """The run's own folder in the workspace."""
+        return Beneath(self.root, os.path.relpath(self.place, self.root))
 
     def _on_desk(self, name: str) -> Path:
         """A file of the run's own folder, which is made when it is first used."""
-        os.makedirs(self.place, 0o700, exist_ok=True)
+        self._files.make_folder("")
         return Path(self.place, name)
 
     @property
@@ -317,14 +319,14 @@ def main(argv: list[str]) -> int:
         raw = encode_return(returned) if returned is not None else None
     except Unanswered as error:  # parked, as if we had ended it: the answer starts the next run
         sys.stderr.write(f"{error.message}\n")
-        write_file(f"{call.place}/{UNANSWERED}", "")
+        own_desk().write(UNANSWERED, "", make=True)
         return 0
     except Exception as error:  # noqa: BLE001 -- whatever a function raises is its result
         traceback.print_exc()
-        write_file(os.environ["OVERHAND_RESULT"], encode_return(failure_return(error)))
+        own_desk().write("result.json", encode_return(failure_return(error)), make=True)
         return 1
     if raw is not None:
-        write_file(str(call.result), raw)
+        own_desk().write("result.json", raw, make=True)
     return 0
 
 

@@ -246,10 +246,10 @@ class Client:
         from overhand.record import Store
 
         self.store = self.store or Store(self.spec["project"])
-        task, desk = self.spec["task"], self.spec["desk"]
+        task, run = self.spec["task"], self.spec["run"]
         try:
-            question = permissions.begin(self.store, task, self.spec["run"], asked, self.policy, "acp")
-            return question if isinstance(question, str) else permissions.Waiting(self.store, task, desk, question)
+            question = permissions.begin(self.store, task, run, asked, self.policy, "acp")
+            return question if isinstance(question, str) else permissions.Waiting(self.store, task, run, question)
         except (OverhandError, OSError) as error:
             os.write(2, f"a permission could not be asked for: {error}\n".encode("utf-8", "replace"))
             return "deny"
