@@ -139,9 +139,13 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
+def store_of(place: Path) -> Store:
+    return Store(str(place.parents[3]), str(place.parents[4] / "record"))
+
+
 def collect(place: Path, *events: dict[str, Any], **spec: Any) -> Returned:
     """What is judged of a run whose desk is `place`."""
-    store = Store(str(place.parents[3]), str(place.parents[4] / "record"))
+    store = store_of(place)
     folders = store.run_folders("task", place.name)
     os.makedirs(folders.place, exist_ok=True)
     noticed = collecting.collect_return(store, fold("task", events), place.name)
@@ -217,8 +221,8 @@ def test_an_output_in_the_tasks_folder_is_taken_if_nobody_else_can_have_written_
 @pytest.mark.parametrize(("told", "found"), [({"exit": 1}, set()), ({"cause": "timeout"}, {"output-stray"})])
 def test_a_shim_that_has_yet_to_leave_wrote_nothing(place: Path, told: dict[str, Any], found: set[str]) -> None:
     """It has told how the agent of the run before ended; where nobody has, somebody may be left."""
-    first = place.with_name("sess_0_abcdef")
-    first.mkdir()
+    first = Path(store_of(place).run_folder("task", "sess_0_abcdef"))
+    first.mkdir(parents=True)
     (place.parent.parent / "OUTPUT.md").write_text(WHOLE)
     runs = ({"e": "run.created", "run": first.name}, {"e": "run.ended", "run": first.name, **told})
     alive = detached.hold_life(str(first))
