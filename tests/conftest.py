@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -89,6 +89,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item.nodeid not in out]
     if seed := config.getoption("--shuffle"):
         items[:] = _shuffled(items, seed)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker tells how many processes its tests killed."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["kills"] = dict(soak.KILLS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    soak.KILLS.update(getattr(node, "workeroutput", {}).get("kills", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for what, number in sorted(soak.KILLS.items()):
+        terminalreporter.write_line(f"processes killed {what}: {number}")
 
 
 def _shuffled(items: list[pytest.Item], seed: str) -> list[pytest.Item]:

@@ -16,7 +16,7 @@ from overhand.runs import finish_run, settle_run
 from overhand.system import command_line_has, process_table, start_time
 from runs.test_control import answer_files, children, commands, ended, says
 from support.scene import QUICK, until
-from support.soak import lots
+from support.soak import lots, was_killed
 
 if TYPE_CHECKING:
     from support.scene import Scene
@@ -46,7 +46,9 @@ def supervisors(scene: Scene) -> list[int]:
 
 def step(scene: Scene, task: str, name: str, point: int = 10_000) -> int:
     env = scene.project.environment()
-    return subprocess.run([*KILLED_AT, str(scene.path), task, name, str(point)], env=env, check=False).returncode
+    code = subprocess.run([*KILLED_AT, str(scene.path), task, name, str(point)], env=env, check=False).returncode
+    was_killed(code)
+    return code
 
 
 @pytest.mark.soak

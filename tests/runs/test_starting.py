@@ -13,7 +13,7 @@ import pytest
 
 from overhand.system import detached, start_time
 from support.scene import QUICK, until
-from support.soak import lots
+from support.soak import lots, was_killed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def die_at(scene: Scene, task: str, step: str, point: int, *more: str) -> bool:
     argv = [sys.executable, DRIVER, str(scene.path), task, step, str(point), *more]
     ran = subprocess.run(argv, env=scene.project.environment(), capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode in (0, -9), ran.stderr
-    return ran.returncode == -9
+    return was_killed(ran.returncode)
 
 
 def every_point(scene: Scene, step: str, lot: int, least: int) -> Iterator[tuple[str, int]]:

@@ -12,7 +12,7 @@ import pytest
 
 from overhand.system import command_line_has, process_table
 from support.scene import until
-from support.soak import lots
+from support.soak import lots, was_killed
 
 if TYPE_CHECKING:
     from support.scene import Scene
@@ -41,7 +41,7 @@ def dies_at(scene: Scene, task: str, point: int) -> bool:
     argv = [sys.executable, DRIVER, str(scene.path), task, "stop", str(point)]
     ran = subprocess.run(argv, env=scene.project.environment(), capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode in (0, -9), ran.stderr
-    return ran.returncode == -9
+    return was_killed(ran.returncode)
 
 
 @pytest.mark.parametrize("lot", lots(LOTS))

@@ -14,6 +14,7 @@ from overhand.policy import Actor, Caller, load_config
 from overhand.record import Task
 from overhand.system import exit_code, reap_children
 from support.scene import QUICK, Scene, until
+from support.soak import was_killed
 from support.warm import Project
 
 BY = {"kind": "overhand", "via": "test"}
@@ -137,7 +138,7 @@ class House(Scene):
             timeout=60,
         )
         assert ran.returncode in (0, -9), f"{step} at {point}: {ran.returncode} {ran.stdout} {ran.stderr}"
-        return ran.returncode == -9
+        return was_killed(ran.returncode)
 
     def plain(self, path: str = AT) -> str:
         """A file with what differs from run to run taken out."""

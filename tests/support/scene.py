@@ -17,6 +17,7 @@ from overhand.supervisor import running_supervisor
 from overhand.system import command_line_has, environment_of, is_stopped, send_signal, start_time
 from overhand.testing import processes
 from overhand.testing.processes import SLEEP
+from support.soak import KILLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,6 +54,7 @@ def kill(pid: int) -> None:
     """SIGKILL, and wait until the process is gone (a zombie is); it may have left by itself since it was found."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+        KILLS["at work"] += 1
     until(lambda: start_time(pid) is None, f"the end of process {pid}")
 
 

@@ -8,6 +8,8 @@ and without one all are taken.
 from __future__ import annotations
 
 import random
+import signal
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,12 +19,20 @@ if TYPE_CHECKING:
 
 SHARE = 3  # one lot of three is taken
 LOT = pytest.mark.soak(lot=True)
+KILLS: Counter[str] = Counter()  # of this worker, by what was killed
 
 
 def lots(values: int | Sequence[Any], *, kept: int = 1) -> list[Any]:
     """Parameters of which the first `kept` run in `make test` and the others in `make soak`."""
     every = range(values) if isinstance(values, int) else values
     return [*every[:kept], *(pytest.param(value, marks=LOT) for value in every[kept:])]
+
+
+def was_killed(code: int) -> bool:
+    """Whether a process with this exit code was killed at the point where it was to be; counted for the summary."""
+    assert code in (0, -signal.SIGKILL), code
+    KILLS["at a chosen point"] += code != 0
+    return code != 0
 
 
 def left_out(items: Iterable[pytest.Item], seed: str) -> set[str]:
