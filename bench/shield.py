@@ -9,7 +9,7 @@ from pathlib import Path
 import measure
 from measure import Row
 
-from overhand.system.shield import Walls, plan_mounts, probe_shield, shielded_argv
+from overhand.system.shield import Walls, plan_mounts, probe_shield, shield_words
 
 _WHAT = "time that the shield adds to a run"
 _BAR, _AIM = 0.040, 0.010
@@ -24,7 +24,7 @@ def rows(*, quick: bool) -> list[Row]:
         plan = plan_mounts(_walls(place))
         assert not plan.why, plan.why
         program = ["/bin/true"]
-        behind = shielded_argv(plan, program)
+        behind = [*shield_words(plan), *program]
         commands = (program, [*behind[:3], "-c", "pass"], behind)
         doings = [partial(measure.run, argv, place, dict(os.environ)) for argv in commands]
         for do in doings:

@@ -9,6 +9,7 @@
     │   ├── BudgetExceeded   BUDGET_EXCEEDED    too little is left of a budget to start
     │   ├── NotTrusted       NOT_TRUSTED
     │   ├── NotAllowed       APPROVAL_REQUIRED  only a person may do this
+    │   ├── NotShielded      NOT_SHIELDED       a shield is required, and would not hold
     │   ├── StaleRun         STALE_RUN          the report of a run that no longer holds the task
     │   ├── Busy             LOCK_BUSY          another process holds the task
     │   └── StorageFailed    STORAGE_FAILED     full disk, read-only folder, unusable file system
@@ -77,6 +78,10 @@ class NotTrusted(Refused):
 
 class NotAllowed(Refused):
     code = "APPROVAL_REQUIRED"
+
+
+class NotShielded(Refused):
+    code = "NOT_SHIELDED"
 
 
 class StaleRun(Refused):

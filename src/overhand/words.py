@@ -59,6 +59,7 @@ LEVELS = {  # each includes the ones before it
     "work": "may edit inside the project and run commands",
     "full": "may do whatever it wants, and asks nobody",
 }
+SHIELDS = ("off", "auto", "require")  # each is more than the ones before it
 STAGES = {
     "needs": "an item that isn't approved",
     "delegated": "approved, to be run as soon as possible",

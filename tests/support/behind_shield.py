@@ -19,7 +19,7 @@ def main(given: str, *argv: str) -> None:
     plan = shield.plan_mounts(shield.Walls(read_only, writable, hidden, walls["cwd"]))
     if plan.why:
         sys.exit(plan.why)
-    words = shield.shielded_argv(plan, argv)
+    words = [*shield.shield_words(plan), *argv]
     os.execv(words[0], words)  # noqa: S606
 
 

@@ -20,8 +20,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overhand.cli.text import shield_line
 from overhand.system import exit_code, shield, start_detached, stop_detached, wait_for_exit
-from overhand.system.shield import Entry, Plan, ShieldProbe, Walls, plan_mounts, shielded_argv
+from overhand.system.shield import Entry, Plan, ShieldProbe, Walls, plan_mounts, shield_words
 from support import attacks, behind_shield
 from support.attacks import ATTACKS, Places
 from support.scene import until
@@ -301,7 +302,7 @@ def test_it_is_the_process_that_was_started_with_its_input_and_environment(groun
     text.write_text("from a file")
     env = {"PATH": PATH, "HOME": "/", "GREETING": "hello = world", "LANG": "C"}
     script = "cat; printf '\\0%s\\0' $$; grep SigIgn /proc/self/status; printf '\\0'; env -0"
-    words = shielded_argv(Plan((("ro", at.state), ("rw", at.tree)), at.tree), ["/bin/sh", "-c", script])
+    words = [*shield_words(Plan((("ro", at.state), ("rw", at.tree)), at.tree)), "/bin/sh", "-c", script]
     with open(text) as stdin:
         options = {**TEXT, **identity(ground.user), "env": env, "stdin": stdin, "stdout": subprocess.PIPE}
         with subprocess.Popen([ground.python, *words[1:]], **options) as running:
@@ -353,7 +354,7 @@ def test_stopping_leaves_the_program_its_grace(ground: Ground, tmp_path: Path) -
     plan = plan_mounts(ground.walls)
     script = f"trap 'echo saved >{tmp_path}/work; exit 5' TERM; touch {tmp_path}/ready; while :; do sleep 0.01; done"
     env = {"PATH": PATH, "OVERHAND_RUN": f"shield-{os.getpid()}"}
-    shim = start_detached(str(tmp_path), shielded_argv(plan, ["/bin/sh", "-c", script]), cwd=str(tmp_path), env=env)
+    shim = start_detached(str(tmp_path), [*shield_words(plan), "/bin/sh", "-c", script], cwd=str(tmp_path), env=env)
     until((tmp_path / "ready").exists)
     agent = int((tmp_path / "pid").read_text())
     assert os.readlink(f"/proc/{agent}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
@@ -368,7 +369,7 @@ def test_stopping_leaves_the_program_its_grace(ground: Ground, tmp_path: Path) -
 
 def test_a_wall_that_cannot_be_put_up_starts_nothing(ground: Ground) -> None:
     gone, ran = f"{ground.places.base}/gone\nfar", Path(ground.places.home) / "ran"
-    words = shielded_argv(Plan((("ro", gone),), "/"), ["touch", str(ran)])
+    words = [*shield_words(Plan((("ro", gone),), "/")), "touch", str(ran)]
     done = subprocess.run([ground.python, *words[1:]], capture_output=True, **TEXT, check=False, **ground.outside)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (126, "", 1)
     assert "not started, because the shield failed: openat2" in done.stderr
@@ -377,7 +378,7 @@ def test_a_wall_that_cannot_be_put_up_starts_nothing(ground: Ground) -> None:
 
 
 def test_an_installation_that_is_gone_starts_nothing(ground: Ground) -> None:
-    words = shielded_argv(Plan((), "/"), ["true"])
+    words = [*shield_words(Plan((), "/")), "true"]
     words[words.index(os.path.dirname(shield.__file__))] = "/nowhere"
     done = subprocess.run([ground.python, *words[1:]], capture_output=True, check=False, **TEXT, **ground.outside)
     assert (done.returncode, done.stderr.count("\n")) == (126, 1)
@@ -387,7 +388,7 @@ def test_an_installation_that_is_gone_starts_nothing(ground: Ground) -> None:
 def test_a_link_that_appears_after_planning_starts_nothing(ground: Ground) -> None:
     at = ground.places
     os.symlink(at.state, f"{at.home}/link")
-    words = shielded_argv(Plan((("ro", f"{at.home}/link/p"),), "/"), ["true"])
+    words = [*shield_words(Plan((("ro", f"{at.home}/link/p"),), "/")), "true"]
     done = subprocess.run([ground.python, *words[1:]], capture_output=True, **TEXT, check=False, **ground.outside)
     assert done.returncode == 126
     assert "Too many levels of symbolic links" in done.stderr
@@ -413,13 +414,13 @@ def test_walls_that_would_not_hold_are_refused(ground: Ground, name: str) -> Non
 # the probe
 
 
-def probed(ground: Ground, folder: str, *before: str) -> dict[str, str]:
+def probed(ground: Ground, folder: str, *before: str, anew: bool = True) -> dict[str, str]:
     """What a process of its own finds out."""
     script = (
         "import sys, json; from dataclasses import asdict; from overhand.system.shield import *\n"
-        "print(json.dumps(asdict(probe_shield(sys.argv[1]))))"
+        "print(json.dumps(asdict(probe_shield(sys.argv[1], anew=sys.argv[2] == 'True'))))"
     )
-    argv = [*before, ground.python, "-c", script, folder]
+    argv = [*before, ground.python, "-c", script, folder, str(anew)]
     done = subprocess.run(argv, capture_output=True, **TEXT, check=True, **ground.outside)
     found: dict[str, str] = json.loads(done.stdout)
     return found
@@ -440,7 +441,7 @@ def test_a_success_is_remembered_for_this_boot(ground: Ground) -> None:
     assert not [name for name in os.listdir(folder) if name.startswith("shield-")]
 
 
-def test_where_no_more_namespaces_are_allowed_it_is_off_and_nothing_is_remembered(ground: Ground) -> None:
+def test_where_no_more_namespaces_are_allowed_it_is_off_and_tried_again(ground: Ground) -> None:
     if not shutil.which("unshare"):
         pytest.skip("unshare(1) is not installed")
     limited = ["unshare", "-Ur", "/bin/sh", "-c", 'echo 0 >/proc/sys/user/max_user_namespaces; exec "$@"', "x"]
@@ -450,7 +451,18 @@ def test_where_no_more_namespaces_are_allowed_it_is_off_and_nothing_is_remembere
         "why": "no more user namespaces are allowed (user.max_user_namespaces)",
         "signals": "open",
     }
-    assert not os.path.exists(f"{ground.places.home}/shield.json")
+    assert probed(ground, ground.places.home)["how"] == "exec"  # another user namespace, so another key
+
+
+def test_a_failure_is_remembered_until_it_is_tried_anew(ground: Ground) -> None:
+    folder = ground.places.home
+    found = probed(ground, folder)
+    cache = Path(folder) / "shield.json"
+    failed = {"how": "off", "why": "as it was once", "signals": "open"}
+    cache.write_text(json.dumps({**json.loads(cache.read_text()), **failed}))
+    assert probed(ground, folder, anew=False) == failed
+    assert probed(ground, folder) == found
+    assert probed(ground, folder, anew=False) == found
 
 
 @pytest.mark.parametrize(
@@ -550,16 +562,21 @@ def test_a_setting_can_be_raised_by_others_but_not_lowered() -> None:
     assert shield.wanted_shield(None, "off", "off") == "auto"
 
 
-def test_one_line_says_what_held_and_what_was_open() -> None:
+def test_one_line_says_what_held_and_what_was_open(tmp_path: Path) -> None:
     held, nothing = ShieldProbe("exec", "", "scoped"), Plan((), "/")
     root = ", as root: against mistakes only" if AM_ROOT else ""
-    say = shield.describe_shield
-    assert say(held, nothing, protected=["record", "trust"], checks=True, sockets=["docker.sock"]) == (
-        f"shield: held (exec){root} — record, trust read-only; checks too. Open: network, HOME, docker.sock"
-    )
-    assert say(ShieldProbe("exec"), nothing).endswith(". Open: network, HOME, signals, checks")
-    assert say(ShieldProbe("off", "it needs Linux"), nothing) == "shield: off — it needs Linux"
-    assert say(held, Plan((), "/", "x goes through a link")) == "shield: off — x goes through a link"
+    (tmp_path / "agent").touch()
+    env = {"XDG_RUNTIME_DIR": str(tmp_path), "SSH_AUTH_SOCK": str(tmp_path / "agent")}
+    others = [name for name in shield.open_sockets(env) if name != "ssh-agent"]
+
+    def say(probe: ShieldProbe, plan: Plan) -> str:
+        return shield_line(shield.shield_facts(probe, plan, ["record", "trust"], env))
+
+    doors = ", ".join([*others, "ssh-agent"])
+    assert say(held, nothing) == f"shielded{root}; read-only: record, trust; open: network, HOME, {doors}"
+    assert f"HOME, signals, {doors}" in say(ShieldProbe("exec"), nothing)
+    assert say(ShieldProbe("off", "it needs Linux"), nothing) == "not shielded: it needs Linux"
+    assert say(held, Plan((), "/", "x goes through a link")) == "not shielded: x goes through a link"
 
 
 def test_sockets_that_are_there_are_named(tmp_path: Path) -> None:

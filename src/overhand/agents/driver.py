@@ -60,6 +60,15 @@ class Agent:
         return str(self.options.get("level", "full"))
 
     @property
+    def shield(self) -> str | None:
+        """The shield that its file wants: the user's own file decides, a project's can only raise."""
+        return str(found) if (found := self.options.get("shield")) else None
+
+    @property
+    def is_of_project(self) -> bool:
+        return not os.path.isabs(self.source)
+
+    @property
     def exclusive(self) -> bool:
         """Whether it must be the only run in the checkout."""
         return bool(self.options.get("exclusive", False))
@@ -115,6 +124,7 @@ class Job:
     allow: tuple[str, ...] = ()  # patterns, in the agent's own words
     deny: tuple[str, ...] = ()
     inputs: str = ""  # the file with the inputs of a plan's node
+    enter: tuple[str, ...] = ()  # words before a program's own that put up the run's shield
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +258,9 @@ class Driver:
     asks: bool = False  # what its level withholds becomes a question; `allow` and `deny` can be enforced
     permit: Permit | None = None  # answers the prompts that its program sends to our MCP server
     unheld: str = ""  # why level `read` can't be enforced
+
+    bridges: bool = False  # its own process stays outside the shield and puts `enter` before what it starts
+    sandbox: str = ""  # what keeps its programs from the same folders at levels below full, where no shield does
 
     # our side
     client: McpClient | None = None

@@ -21,7 +21,7 @@ from overhand.documents import (
 from overhand.errors import AgentNotFound, BadInput
 from overhand.policy import Config, existing_files, read_project_file, settings_files, user_folder
 from overhand.system import Beneath, names_in, read_file
-from overhand.words import LEVELS, duration, is_limit_rule
+from overhand.words import LEVELS, SHIELDS, duration, is_limit_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -148,7 +148,7 @@ def read_agent(root: str, name: str, raw: bytes, config: Config, source: str) ->
     found = found or AgentFile(name)
     chosen = found.settings.get("driver") or config.default_driver
     driver = lookup(chosen) if isinstance(chosen, str) else None
-    base = config.drivers.get(str(chosen), {})
+    base = {key: value for key, value in config.drivers.get(str(chosen), {}).items() if key != "shield"}
     needs, gives = _requirements(found, problems)
     agent = Agent(
         name=name,
@@ -188,6 +188,8 @@ def _settings_problems(agent: Agent, driver: Driver | None) -> Iterator[tuple[st
             yield "driver", f"The driver {name} needs a {key}.", f'Add `{key}: ["program", "argument"]`.'
     if options.get("level", "full") not in LEVELS:
         yield "level", f"overhand.level must be one of {', '.join(LEVELS)}.", "Write `level: work`."
+    if options.get("shield", "auto") not in SHIELDS:
+        yield "shield", f"overhand.shield must be one of {', '.join(SHIELDS)}.", "Write `shield: require`."
     if not is_limit_rule(options.get("on_limit", "pause")):
         yield "on_limit", "overhand.on_limit must be `pause` or `switch:AGENT`.", "Write `on_limit: pause`."
     try:

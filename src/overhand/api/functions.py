@@ -20,7 +20,7 @@ from overhand.agents import Agent, Call, as_return, encode_return, failure_retur
 from overhand.api.pool import Pool, settle
 from overhand.documents import Handoff, promises_files
 from overhand.drafts import brief_from_words, only_from_people
-from overhand.errors import BudgetExceeded, OverhandError, Refused, StaleRun, Unanswered
+from overhand.errors import BudgetExceeded, NotShielded, OverhandError, Refused, StaleRun, Unanswered
 from overhand.policy import Actor, config_of_task, inside_run
 from overhand.questions import (
     Asking,
@@ -45,6 +45,7 @@ from overhand.runs import (
     keep_given,
     read_task_handoff,
     reject_task,
+    require_no_shield,
     reserve_budget,
     run_created,
     run_prompt,
@@ -242,8 +243,9 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
         batch.kept.result()
         checks_before(actor, task)
     try:
+        require_no_shield(actor.config, function.agent, task)
         allowance = reserve_budget(actor, task)
-    except BudgetExceeded as error:
+    except (BudgetExceeded, NotShielded) as error:
         reject_task(actor, task_id, error)
         return None
     tree = tree_snapshot(actor.store.root) if batch.in_repository else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.text import colour, counted, one_line, printable, width
+from overhand.cli.text import colour, counted, one_line, printable, shield_line, width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def doctor(payload: Payload) -> Iterator[str]:
     needed = "" if payload["supervisor"] is None and payload["problems"] else " (none is needed yet)"
     state = f"supervisor {payload['supervisor']}" if payload["supervisor"] else f"no supervisor runs{needed}"
     yield f"{counted(payload['tasks'], 'task')}, {payload['bytes'] / 1e6:.1f} MB{disk}; {state}; tools: {here}"
+    if payload["shield"]:
+        yield f"runs: {shield_line(payload['shield'])}"
     told = f"{counted(payload['problems'], 'problem')}, {counted(payload['notes'], 'note')}"
     yield told if payload["findings"] else "All is well."
 

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from overhand.cli.text import cells, colour, counted, cut, folded, of_plan, one_line, printable, state_word, width
+from overhand.cli.text import (
+    cells,
+    colour,
+    counted,
+    cut,
+    folded,
+    of_plan,
+    one_line,
+    printable,
+    shield_line,
+    state_word,
+    width,
+)
 from overhand.policy import say_tokens, say_usd
 from overhand.words import say_duration
 
@@ -77,6 +89,8 @@ def whole(payload: Payload) -> Iterator[str]:
         yield from _block("waits", [printable(payload["reason"])])
     if payload.get("lately"):
         yield from _block("just now", [one_line(payload["lately"], 200)])
+    if payload["runs"] and payload["runs"][-1]["shield"]:
+        yield from _block("shield", [shield_line(payload["runs"][-1]["shield"])])
     yield from _block("asked", _asked(payload))
     if payload["for_primary"]:
         yield from _block("for you", _first_lines(payload["for_primary"], payload["handle"]))

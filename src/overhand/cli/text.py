@@ -65,6 +65,8 @@ def _delegate(payload: Payload) -> Iterator[str]:
     yield f"   {payload['agent']} · {'prepared, not started' if prepared else 'accepted'} · {limits}"
     if payload.get("may"):
         yield from folded(payload["may"], f"level {payload['level']}: it ")
+    if payload.get("shield"):
+        yield from folded(shield_line(payload["shield"]))
     if payload.get("reason"):
         yield from folded(printable(payload["reason"]), "waits: ")
     if payload["checks"]:
@@ -383,6 +385,16 @@ def folded(text: str, lead: str = "", begin: int = 3) -> list[str]:
 
     rows = wrap(text, room, 50) or [""]
     return [f"{' ' * begin}{lead if number == 0 else ' ' * len(lead)}{row}" for number, row in enumerate(rows)]
+
+
+def shield_line(facts: Payload) -> str:
+    """What holds and what stays open, or why nothing holds."""
+    if not facts["held"]:
+        instead = f"; {facts['instead']}" if facts.get("instead") else ""
+        return printable(f"not shielded: {facts['why']}{instead}")
+    root = ", as root: against mistakes only" if facts["root"] else ""
+    walls = f"; read-only: {', '.join(facts['read_only'])}" if facts["read_only"] else ""
+    return printable(f"shielded{root}{walls}; open: {', '.join(facts['open'])}")
 
 
 def of_plan(row: dict[str, Any]) -> str:

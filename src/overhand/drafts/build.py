@@ -80,7 +80,7 @@ def build_draft(
         "contract": contract,
         "checks": list(config_checks if brief.checks is None else brief.checks),
         "after": store.resolve(brief.after) if brief.after else None,
-        "settings": _settings(brief, agent),
+        "settings": _settings(brief, agent, caller),
         "model": brief.model,
         "budget": budget_for(brief.budget, store, config, caller.task),
         "strict": brief.strict,
@@ -110,14 +110,15 @@ def _new_task(agent: str, text: str, created: dict[str, Any], files: Mapping[str
     return NewTask(agent=agent, handoff=text, created=created, files=files)
 
 
-def _settings(brief: Brief, agent: Agent) -> dict[str, Any]:
-    """The task's own settings, and those of its agent that matter wherever the task is read."""
+def _settings(brief: Brief, agent: Agent, caller: Caller) -> dict[str, Any]:
+    """The task's own settings, and what of its agent and its caller matters wherever the task is read."""
     return {
         **brief.settings,
         **({"exclusive": True} if agent.exclusive else {}),
         **({"real": True} if agent.real else {}),
         **({"session": brief.session} if brief.session else {}),
         **({} if agent.can_delegate else {"can_delegate": False}),
+        **({"shielded": True} if caller.shielded else {}),
     }
 
 

@@ -107,7 +107,9 @@ def caller_of(store: Store, task: Task, run_id: str) -> Caller:
             may = bool(store.task(task.parent.task).settings.get("can_delegate", True))
         except TaskNotFound:
             pass  # it was cleaned away; the plan itself was allowed
-    return Caller(task.id, run_id, depth=len(above) - 1, path=tuple(above), can_delegate=may, level=task.level)
+    shielded = bool(task.settings.get("shielded"))
+    depth, names = len(above) - 1, tuple(above)
+    return Caller(task.id, run_id, depth, names, can_delegate=may, level=task.level, shielded=shielded)
 
 
 def _trusted(store: Store, config: Config, name: str) -> Agent:

@@ -35,7 +35,7 @@ inside_run: ContextVar[tuple[str, str, str] | None] = ContextVar("inside_run", d
 class Caller:
     """A person, or a recorded run."""
 
-    __slots__ = ("can_delegate", "depth", "left", "level", "live", "path", "run", "task")
+    __slots__ = ("can_delegate", "depth", "left", "level", "live", "path", "run", "shielded", "task")
 
     def __init__(
         self,
@@ -47,11 +47,13 @@ class Caller:
         live: bool = True,
         can_delegate: bool = True,
         level: str = "full",
+        shielded: bool = False,
     ) -> None:
         self.task, self.run, self.depth, self.path = task, run, depth, path
         self.left = left  # seconds until the calling run's deadline
         self.live, self.can_delegate = live, can_delegate
         self.level = level  # what it may do itself, and so the most that it can grant
+        self.shielded = shielded  # and so what it delegates must be
 
     @property
     def is_person(self) -> bool:
@@ -195,6 +197,7 @@ def _from_run(store: Store, task: Task, run: Run) -> Caller:
         live=not run.has_ended and store.is_alive(task.id, run),
         can_delegate=bool(task.settings.get("can_delegate", True)),
         level=task.level,
+        shielded=run.is_shielded or bool(task.settings.get("shielded")),
     )
 
 

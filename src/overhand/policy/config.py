@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from overhand.errors import BadInput
@@ -24,12 +24,13 @@ from overhand.policy.settings import (
 )
 from overhand.record import Amount
 from overhand.system import MAX_DOCUMENT, Beneath, read_file
-from overhand.words import LEVELS, duration
+from overhand.words import LEVELS, SHIELDS, duration
 
 FOLDER = ".overhand"
 FILES = (f"{FOLDER}/config.toml", f"{FOLDER}/local.toml")
 OWN = ("approve_without_terminal",)  # settings that only the user's own file may have, never a project or a task
-AGENT_MARKS = ("exclusive", "can_delegate", "real", "session", "plan")  # recorded with a task beside its own settings
+# recorded with a task beside its own settings
+AGENT_MARKS = ("exclusive", "can_delegate", "real", "session", "plan", "shielded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class Config:
     alerts: str = "alerts"
     approval: str = "typed"
     approve_without_terminal: bool = False
+    shield: str = "auto"  # as the user wants it
+    least_shield: str = "off"  # as the project's files want it
     watch_in_tmux: bool = False
     routes: dict[str, Route] = field(default_factory=lambda: read_routes({}, []))
     max_parallel: int = 3
@@ -154,6 +157,7 @@ def load_config(root: str, settings: dict[str, Any] | None = None, *, project: b
     """Read every level and report all problems at once; `project=False` ignores the project's own files."""
     merged: dict[str, Any] = {}
     problems: list[str] = []
+    raised: list[str] = []
     own = os.path.join(user_folder(), "config.toml")
     _merge(merged, _parsed(own, read_file(own), os.path.lexists(own), problems))
     files = Beneath(root)
@@ -163,6 +167,8 @@ def load_config(root: str, settings: dict[str, Any] | None = None, *, project: b
         path = f"{root}/{name}"
         found = _parsed(path, files.read(name), files.exists(name), problems)
         _keep_own(found, path, own, problems)
+        raised += take(found, {"shield": READERS[""]["shield"]}, f"{path}: ", problems).values()
+        found.pop("shield", None)
         _merge(merged, found)
     for key, value in (settings or {}).items():
         nested = _nest(key, value)
@@ -173,7 +179,7 @@ def load_config(root: str, settings: dict[str, Any] | None = None, *, project: b
         raise BadInput(
             "Settings: " + " ".join(problems), "Look at .overhand/config.toml; docs/reference.md lists them."
         )
-    return config
+    return replace(config, least_shield=max(raised, key=SHIELDS.index)) if raised else config
 
 
 def _keep_own(found: dict[str, Any], where: str, own: str, problems: list[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from overhand.errors import Refused
 from overhand.policy import budget as budgets
 from overhand.record import Amount
-from overhand.words import duration, is_limit_rule, is_name
+from overhand.words import SHIELDS, duration, is_limit_rule, is_name
 
 Reader = Callable[[Any], Any]  # raises ValueError or TypeError
 NOTE_KINDS = ("question", "parked", "blocked", "ready", "stopped", "notice", "budget")
@@ -28,6 +28,10 @@ SETTINGS: dict[str, tuple[Any, str]] = {
         "`typed`: a person may also approve by typing `#delegated-KIND`; `record`: only by `item approve`",
     ),
     "approve_without_terminal": (False, "whether scripts may approve for you; in your own config.toml only"),
+    "shield": (
+        "auto",
+        "keeps runs from writing the record: `auto` where it can, `require` or refuse, `off`; projects only raise it",
+    ),
     "watch_in_tmux": (False, "open a tmux window `agent-KIND-EPOCH` in the session `dispatch` for each run of an item"),
     "routes.KIND.agent": ("", "who takes this kind: else the agent named like it, else the default agent"),
     "routes.KIND.mode": ("agent", "`agent`: runs by itself; `interactive`: waits for you; `external`: a job elsewhere"),
@@ -207,7 +211,7 @@ READERS: dict[str, dict[str, Reader]] = {
     "": {
         "default_agent": a_text, "default_driver": a_text, "decisions": a_place, "requests": a_place,
         "alerts": a_place, "on_limit": a_rule, "approval": a_word_of(("typed", "record")),
-        "approve_without_terminal": a_switch, "watch_in_tmux": a_switch,
+        "approve_without_terminal": a_switch, "watch_in_tmux": a_switch, "shield": a_word_of(SHIELDS),
     },
     "limits": {
         "max_parallel": a_count, "max_output": a_size, "stop_grace": duration, "stall": duration,

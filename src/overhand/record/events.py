@@ -266,6 +266,7 @@ class RunCreated(Event):
     control: bool = False  # its CONTROL lines are carried out
     attached: bool = False  # it is part of another process: a function, or a program on a terminal
     messages: Sequence[int] = ()  # what it is handed with its prompt
+    shield: dict[str, Any] | None = None  # what its program cannot write, or why it is not shielded
 
     def apply(self, task: Task) -> None:
         task.runs.append(Run(
@@ -273,7 +274,7 @@ class RunCreated(Event):
             state="starting", cause=None, exit=None, created=self.t, mono=self.mono, boot=self.boot,
             machine=self.machine, pidns=self.pidns, timeout=self.timeout, shim=None, life="", ended=None, status=None,
             leftovers=[], control=bool(self.control), waiting=None, waited=0.0, usage=None,
-            queued_at=task.queued_at,
+            queued_at=task.queued_at, shield=self.shield,
         ))  # fmt: skip
         task.queued, task.queued_at = False, None
         task.paused = None

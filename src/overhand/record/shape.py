@@ -29,6 +29,7 @@ _ITEMS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "dict": (di
 _NESTED: dict[str, dict[str, tuple[type, ...]]] = {  # by field: what the object in it must have, or may have
     "parent": {"task": (str,), "run": (str,)},
     "checks": {"name": (str,), "command": (str,)},
+    "shield": {"held": (bool,)},
 }
 _OPTIONAL: dict[str, dict[str, tuple[type, ...]]] = {
     "item": {
@@ -38,6 +39,7 @@ _OPTIONAL: dict[str, dict[str, tuple[type, ...]]] = {
         "weights": (list, tuple),
     },
     "resume": dict.fromkeys(("run", "why", "from", "note", "cause"), (str, _NONE)),
+    "shield": {"how": (str,), "why": (str,), "root": (bool,), "read_only": (list,), "open": (list,)},
     "limit": {"driver": (str,), "until": (int, float, str, _NONE), "why": (str, _NONE), "to": (str, _NONE)},
 }
 

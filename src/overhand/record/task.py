@@ -139,6 +139,11 @@ class Run(Record):
     waited: float  # seconds it was blocked before that: its deadline is later by as much
     usage: Usage | None
     queued_at: str | None  # since when its task had waited for it
+    shield: dict[str, Any] | None = None  # what its program cannot write, or why it is not shielded
+
+    @property
+    def is_shielded(self) -> bool:
+        return bool(self.shield and self.shield.get("held"))
 
     @property
     def has_ended(self) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from overhand.runs.limits import NOTE_EVERY, Counted, count_usage, in_process_meter
     from overhand.runs.phases import ESCALATED, PHASE_ORDER, IllegalMove, PhaseMove, move_phase, next_phases
     from overhand.runs.prepare import Prepared, archive_last_run, keep_given, lay_out_run, read_spec
-    from overhand.runs.prepare import read_task_handoff, run_prompt, take_baseline
+    from overhand.runs.prepare import read_task_handoff, run_prompt, shield_of, take_baseline
     from overhand.runs.promises import check_promises, contract_in, inputs_in, unverified_promises
     from overhand.runs.prompt import RUN_MARKER, run_environment
     from overhand.runs.result import checks_as_json, kept_report, report_lines, run_report, show_document
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from overhand.runs.spending import tree_spending, usage_event
     from overhand.runs.steps import STEP_STATES, StepItem, asked_suffix, failed_suffix, mark_step, read_steps
     from overhand.runs.steps import step_progress
+    from overhand.runs.walls import expected_shield, probed_shield, require_no_shield, require_shield, unshielded
     from overhand.runs.worktree import deliverable_facts, named_facts, path_inside, read_baseline, tree_snapshot
 else:
     __getattr__ = lazy_names(
@@ -48,7 +49,7 @@ else:
             "limits": "NOTE_EVERY Counted count_usage in_process_meter",
             "phases": "ESCALATED PHASE_ORDER IllegalMove PhaseMove move_phase next_phases",
             "prepare": "Prepared archive_last_run keep_given lay_out_run read_spec read_task_handoff run_prompt "
-            "take_baseline",
+            "shield_of take_baseline",
             "promises": "check_promises contract_in inputs_in unverified_promises",
             "prompt": "RUN_MARKER run_environment",
             "result": "checks_as_json kept_report report_lines run_report show_document write_result",
@@ -57,6 +58,7 @@ else:
             "spending": "USAGE_FILE capped_above final_usage mend_spending reported_usage require_budget_left "
             "reserve_budget settle_budget spent_today tree_spending usage_event",
             "steps": "STEP_STATES StepItem asked_suffix failed_suffix mark_step read_steps step_progress",
+            "walls": "expected_shield probed_shield require_no_shield require_shield unshielded",
             "worktree": "deliverable_facts named_facts path_inside read_baseline tree_snapshot",
         },
     )

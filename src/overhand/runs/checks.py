@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from overhand.errors import storage_failed
+from overhand.runs import walls
 from overhand.runs.judge import CheckFact
 from overhand.system import (
     Probe,
@@ -26,25 +27,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from overhand.policy import Actor
-    from overhand.record import Task
+    from overhand.record import Run, Task
 
 
-def checks_before(actor: Actor, task: Task) -> list[CheckFact]:
-    """The task's checks on the base; what comes after is compared with them."""
-    return _run_all(actor, task, _base_folder(actor, task))
+def checks_before(actor: Actor, task: Task, enter: Sequence[str] = ()) -> list[CheckFact]:
+    """The task's checks on the base, behind a shield if `enter` puts up one; what comes after is compared with them."""
+    return _run_all(actor, task, _base_folder(actor, task), enter)
 
 
-def checks_after(actor: Actor, task: Task, folder: str) -> list[CheckFact]:
-    """The task's checks on the result, compared with those on the base; the evidence is left in `folder`."""
-    before = checks_before(actor, task) if os.path.isdir(_base_folder(actor, task)) else ()
-    return _run_all(actor, task, folder, before)
+def checks_after(actor: Actor, task: Task, folder: str, run: Run | None) -> list[CheckFact]:
+    """The task's checks on the result, compared with those on the base; the evidence is left in `folder`.
+
+    They are shielded if the run was, because they execute what it wrote.
+    """
+    enter = walls.checks_of(actor.store, task, run)
+    before = checks_before(actor, task, enter) if os.path.isdir(_base_folder(actor, task)) else ()
+    return _run_all(actor, task, folder, enter, before)
 
 
 def _base_folder(actor: Actor, task: Task) -> str:
     return f"{actor.store.record(task.id)}/checks/before"
 
 
-def _run_all(actor: Actor, task: Task, folder: str, before: Sequence[CheckFact] = ()) -> list[CheckFact]:
+def _run_all(
+    actor: Actor, task: Task, folder: str, enter: Sequence[str], before: Sequence[CheckFact] = ()
+) -> list[CheckFact]:
     """Run every check in order; one that was running when we were killed is taken over, a finished one is read.
 
     A task that was stopped meanwhile needs no more of them.
@@ -55,7 +62,8 @@ def _run_all(actor: Actor, task: Task, folder: str, before: Sequence[CheckFact] 
         place = f"{folder}/{number}"
         if actor.store.task(task.id).is_unwanted:
             break
-        after, timed_out = _run_one(check.command, place, tree=actor.store.root, env=actor.env, timeout=timeout)
+        argv = [*enter, "/bin/sh", "-c", check.command]
+        after, timed_out = _run_one(argv, place, tree=actor.store.root, env=actor.env, timeout=timeout)
         base = next((fact.after for fact in before if fact.command == check.command), None)
         facts.append(
             CheckFact(
@@ -71,7 +79,9 @@ def _run_all(actor: Actor, task: Task, folder: str, before: Sequence[CheckFact] 
     return facts
 
 
-def _run_one(command: str, place: str, *, tree: str, env: Mapping[str, str], timeout: float) -> tuple[int | None, bool]:
+def _run_one(
+    argv: Sequence[str], place: str, *, tree: str, env: Mapping[str, str], timeout: float
+) -> tuple[int | None, bool]:
     """One check to its end: exit code, and whether its time ran out."""
     found = probe_process(place) if os.path.isdir(place) else Probe("unbegun")
     if found.what == "ended":
@@ -82,7 +92,7 @@ def _run_one(command: str, place: str, *, tree: str, env: Mapping[str, str], tim
         try:
             os.makedirs(place)
             environment = {**outside_runs(env), "OVERHAND_CHECK": place, "PWD": tree}
-            shim = start_detached(place, ["/bin/sh", "-c", command], cwd=tree, env=environment)
+            shim = start_detached(place, argv, cwd=tree, env=environment)
         except OSError as error:
             raise storage_failed(error, "Cannot start a check") from error
     in_time = wait_for_exit(place, shim, timeout)

@@ -191,7 +191,7 @@ def gather_evidence(
         deliverables=tuple(worktree.deliverable_facts(root, handoff.deliverables, baseline)) if promised else (),
         prose=tuple([d.text for d in handoff.deliverables if d.path is None]),
         named=tuple(worktree.named_facts(root, named)) if (named := _named(returned)) else (),
-        checks=tuple(checks.checks_after(actor, task, f"{place}/checks")) if wants_checks else (),
+        checks=tuple(checks.checks_after(actor, task, f"{place}/checks", ended)) if wants_checks else (),
         facts=returned.facts,
         unverified=returned.unverified,
         steps=evidence.live_steps(folders.workspace_files) if handoff.plan else (),

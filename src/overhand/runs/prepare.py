@@ -13,13 +13,13 @@ from overhand.documents import decode_text, load_json, parse_handoff, promises_f
 from overhand.errors import NotFound
 from overhand.policy import require_trusted
 from overhand.record import read_state
-from overhand.runs import checks, handover, prompt, worktree
+from overhand.runs import checks, handover, prompt, walls, worktree
 from overhand.system import boot_id, dump_line, put_file, read_file, write_file, write_new
 from overhand.words import LEVELS, duration
 
 if TYPE_CHECKING:
     from overhand.documents import Handoff
-    from overhand.policy import Actor
+    from overhand.policy import Actor, Config
     from overhand.record import Amount, LockedTask, Run, Store, Task
     from overhand.system import Beneath
 
@@ -33,20 +33,29 @@ class Prepared:
     text: str
     tree: dict[str, Any] | None
     allowance: Amount | None = None  # what it may use
+    shield: walls.Shield = walls.NO_SHIELD  # of its program and its checks
 
 
 def prepare(actor: Actor, task: Task) -> Prepared:
     """Read agent and HANDOFF, take the baseline and run the checks on the base, once per task."""
-    agent = find_agent(actor.store.root, task.agent, actor.config_of(task))
+    config = actor.config_of(task)
+    agent = find_agent(actor.store.root, task.agent, config)
     require_trusted(actor.store.root, agent.trusted_with)
     actor.store.furnish(task.id)
     if task.runs:
         handover.write_previous_runs(actor.store, task)
     text, handoff = read_task_handoff(actor.store, task.id)
     take_baseline(actor.store, task, handoff)
+    shield = shield_of(actor.store, config, agent, task, handoff)
     if task.checks and not task.runs:
-        checks.checks_before(actor, task)
-    return Prepared(agent, handoff, text, worktree.tree_snapshot(actor.store.root))
+        checks.checks_before(actor, task, shield.enter_checks)
+    return Prepared(agent, handoff, text, worktree.tree_snapshot(actor.store.root), shield=shield)
+
+
+def shield_of(store: Store, config: Config, agent: Agent, task: Task, handoff: Handoff) -> walls.Shield:
+    """The shield of the next run; one that may only read, and promises no file, has no business in the project."""
+    read_only = _level(task, agent) == "read" and not promises_files(handoff)
+    return walls.shield_run(store, config, agent, task, read_only=read_only)
 
 
 def read_task_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:
@@ -92,6 +101,7 @@ def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepare
         allow=_patterns(agent, "allow"),
         deny=_patterns(agent, "deny"),
         inputs=prompt.inputs_file_of(store, task),
+        enter=prepared.shield.enter,
     )
     write_new(f"{place}/prompt.md", job.prompt)
     folders.workspace_files.make_folder(f"runs/{run_id}", aside=True)

@@ -41,7 +41,7 @@ from overhand.system import (
 )
 
 if TYPE_CHECKING:
-    from typing import Literal
+    from typing import Any, Literal
 
     from overhand.agents import Agent
     from overhand.record import Run, Task
@@ -53,7 +53,7 @@ _DIAGNOSE = "Look for the cause: overhand doctor"
 _POLL = 3.0  # seconds in which a question to a service elsewhere may end after the process that asked it
 
 
-def claim_run(locked: LockedTask, agent: Agent, timeout: float) -> str | None:
+def claim_run(locked: LockedTask, agent: Agent, timeout: float, shield: dict[str, Any] | None = None) -> str | None:
     """Record a new run, if the task is queued and no run holds it; exactly one caller ever gets it.
 
     The tag of an item is claimed before anything starts; an approval that was withdrawn by changing it counts first.
@@ -64,6 +64,7 @@ def claim_run(locked: LockedTask, agent: Agent, timeout: float) -> str | None:
         return None
     run_id = new_run_id()
     event = run_created(run_id, agent.name, agent.driver, timeout, control=agent.control)
+    event = event.replace(shield=shield) if shield else event
     if waiting := [message.n for message in locked.task.pending_messages]:
         event = event.replace(messages=waiting)  # they are handed over if the run begins, and only then
     locked.append(event)
@@ -100,7 +101,7 @@ def start_run(actor: Actor, task_id: str) -> bool:
         reject_task(actor, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}", _DIAGNOSE))
         return False
     with actor.store.lock(task_id, actor.by) as locked:
-        run_id = claim_run(locked, prepared.agent, task.timeout)
+        run_id = claim_run(locked, prepared.agent, task.timeout, prepared.shield.facts)
         if run_id is None:
             return False
         prepare.archive_last_run(locked)
@@ -112,7 +113,7 @@ def start_run(actor: Actor, task_id: str) -> bool:
                 write_new(f"{place}/{name}", text)
             shim = start_detached(
                 place,
-                launch.argv,
+                launch.argv if builder.bridges else (*job.enter, *launch.argv),
                 cwd=actor.store.root,
                 env={
                     **outside_runs(actor.env),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from overhand.system.machine import pid_namespace, pidfd, secret_variables, shim_place, shown_address
     from overhand.system.machine import start_time
     from overhand.system.members import Members, become_subreaper, process_table, send_signal
+    from overhand.system.shield import Plan, Walls, plan_mounts, probe_shield, shield_facts, shield_words
+    from overhand.system.shield import wanted_shield
     from overhand.system.wakeup import IN_ATTRIB, IN_CREATE, IN_DELETE, IN_DONT_FOLLOW, IN_IGNORED, IN_ISDIR
     from overhand.system.wakeup import IN_MODIFY, IN_MOVED_FROM, IN_MOVED_TO, IN_ONLYDIR, Bell, Inotify, deadline
     from overhand.system.wakeup import ring_bells, wait_for_file
@@ -41,6 +43,7 @@ else:
             "mask_secrets now_stamp outside_runs pid_namespace pidfd secret_variables shim_place "
             "shown_address start_time",
             "members": "Members become_subreaper process_table send_signal",
+            "shield": "Plan Walls plan_mounts probe_shield shield_facts shield_words wanted_shield",
             "wakeup": "IN_ATTRIB IN_CREATE IN_DELETE IN_DONT_FOLLOW IN_IGNORED IN_ISDIR IN_MODIFY IN_MOVED_FROM "
             "IN_MOVED_TO IN_ONLYDIR Bell Inotify deadline ring_bells wait_for_file",
         },

@@ -1,7 +1,7 @@
 """The shield: a program and everything it starts cannot write to folders that it must not change.
 
 On Linux a program can have mounts of its own, without root and without a monitor process: `plan_mounts` says what must
-be mounted, `shielded_argv` puts a small entry (enter_shield.py) in front of the program's arguments. `probe_shield`
+be mounted, `shield_words` is a small entry (enter_shield.py) in front of the program's arguments. `probe_shield`
 tries once whether this kernel allows it. docs/security.md says what was tried, what held and what stays open.
 """
 
@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from overhand.errors import OverhandError
 from overhand.system import files, machine
+from overhand.words import SHIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Literal
+    from typing import Any, Literal
 
     How = Literal["pin", "ro", "rw", "hide"]
-    Setting = Literal["off", "auto", "require"]
 
 # Imports the entry, because a module is compiled only once; a script would be at every start.
 _ENTER = """\
@@ -34,7 +34,6 @@ except Exception as error:
     sys.exit(126)
 main(sys.argv[1:])
 """
-_SETTINGS: tuple[Setting, ...] = ("off", "auto", "require")
 _MAX_LINKS = 40  # as in the kernel
 
 
@@ -243,15 +242,15 @@ def _unescaped(text: str) -> str:
 # entering
 
 
-def shielded_argv(plan: Plan, argv: Sequence[str]) -> list[str]:
-    """The arguments that put up the shield and become argv in the same process.
+def shield_words(plan: Plan) -> list[str]:
+    """What stands before a program's arguments: it puts up the shield and becomes the program in the same process.
 
-    It ends with argv's exit status, or with 126 and one line on stderr if the shield can't be put up.
+    It ends with the program's exit status, or with 126 and one line on stderr if the shield can't be put up.
     """
-    if plan.why or not argv:
-        raise ValueError(plan.why or "no program")
+    if plan.why:
+        raise ValueError(plan.why)
     walls = [f"{how}={path}" for how, path in plan.mounts]
-    return [sys.executable, "-I", "-S", "-c", _ENTER, os.path.dirname(__file__), *walls, f"cwd={plan.cwd}", "--", *argv]
+    return [sys.executable, "-I", "-S", "-c", _ENTER, os.path.dirname(__file__), *walls, f"cwd={plan.cwd}", "--"]
 
 
 # probing
@@ -267,19 +266,24 @@ _CACHE = "shield.json"
 _probed: dict[str, ShieldProbe] = {}
 
 
-def probe_shield(folder: str) -> ShieldProbe:
+def probe_shield(folder: str, *, anew: bool = True) -> ShieldProbe:
     """Whether a write behind the shield really fails here; `folder` is one that only this user writes.
 
-    A success is kept there until the next boot or change of the kernel's settings; a failure for this process only.
+    The result is kept there until the next boot or change of the kernel's settings; with `anew`, a kept failure is
+    tried again, once in this process.
     """
     if sys.platform != "linux":
         return ShieldProbe("off", "it needs Linux")
     settings = {name: _read(f"/proc/sys/{name}") for name in _KERNEL_SETTINGS}
     key = json.dumps([machine.boot_id(), os.geteuid(), sys.executable, _place_in_the_kernel(), settings])
     if key not in _probed:
-        _probed[key] = _remembered(folder, key) or _try(folder, settings)
-        if _probed[key].how != "off":
-            _remember(folder, key, _probed[key])
+        found = _remembered(folder, key)
+        if found is not None and found.how == "off" and not anew:
+            return found
+        if found is None or found.how == "off":
+            found = _try(folder, settings)
+            _remember(folder, key, found)
+        _probed[key] = found
     return _probed[key]
 
 
@@ -305,14 +309,14 @@ def _place_in_the_kernel() -> list[str]:
 def _remembered(folder: str, key: str) -> ShieldProbe | None:
     try:
         known = json.loads(_read(f"{folder}/{_CACHE}"))
-        return ShieldProbe("exec", "", known["signals"]) if known["key"] == key else None
+        return ShieldProbe(known["how"], known["why"], known["signals"]) if known["key"] == key else None
     except (ValueError, TypeError, KeyError):
         return None
 
 
 def _remember(folder: str, key: str, probe: ShieldProbe) -> None:
     try:
-        files.write_file(f"{folder}/{_CACHE}", json.dumps({"key": key, "signals": probe.signals}))
+        files.write_file(f"{folder}/{_CACHE}", json.dumps({"key": key, **asdict(probe)}))
     except OverhandError:
         return  # a full disk: the next process tries again
 
@@ -326,9 +330,10 @@ def _try(folder: str, settings: Mapping[str, str]) -> ShieldProbe:
     except OSError as error:
         return ShieldProbe("off", f"it could not be tried: {error}")
     plan = Plan((("ro", place),), "/")
-    argv = shielded_argv(plan, ["/bin/sh", "-c", _TRY, place, str(os.getpid())])
+    argv = [*shield_words(plan), "/bin/sh", "-c", _TRY, place, str(os.getpid())]
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
+        env = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{os.defpath}"}  # it needs readlink
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, env=env, timeout=30, check=False)
         written = os.path.exists(f"{place}/written")
     except (OSError, subprocess.TimeoutExpired) as error:
         return ShieldProbe("off", f"it could not be tried: {error}")
@@ -364,10 +369,10 @@ def explain_failure(error: str, settings: Mapping[str, str]) -> str:
 # saying
 
 
-def wanted_shield(user: str | None, *others: str | None) -> Setting:
+def wanted_shield(user: str | None, *others: str | None) -> str:
     """The setting that counts: the user's own (`auto` without one), which others can raise but never lower."""
     given = [setting for setting in (user or "auto", *others) if setting is not None]
-    return max((setting for setting in _SETTINGS if setting in given), key=_SETTINGS.index)
+    return max(given, key=SHIELDS.index)
 
 
 def open_sockets(env: Mapping[str, str]) -> list[str]:
@@ -383,16 +388,10 @@ def open_sockets(env: Mapping[str, str]) -> list[str]:
     return [name for name, paths in known.items() if any(path and os.access(path, os.W_OK) for path in paths)]
 
 
-def describe_shield(
-    probe: ShieldProbe, plan: Plan, *, protected: Sequence[str] = (), checks: bool = False, sockets: Sequence[str] = ()
-) -> str:
-    """What held and what was open, in one line for start, receipt and doctor; `protected` are names for the walls."""
+def shield_facts(probe: ShieldProbe, plan: Plan, protected: Sequence[str], env: Mapping[str, str]) -> dict[str, Any]:
+    """What holds and what stays open, or why nothing holds; `protected` are names for the walls."""
     why = probe.why if probe.how == "off" else plan.why
     if why or probe.how == "off":
-        return f"shield: off — {why}"
-    doors = ["network", "HOME", *(["signals"] if probe.signals == "open" else []), *sockets]
-    if not checks:
-        doors.append("checks")
-    root = ", as root: against mistakes only" if os.geteuid() == 0 else ""
-    walls = f" — {', '.join(protected)} read-only" if protected else ""
-    return f"shield: held ({probe.how}){root}{walls}{'; checks too' if checks else ''}. Open: {', '.join(doors)}"
+        return {"held": False, "why": why}
+    doors = ["network", "HOME", *(["signals"] if probe.signals == "open" else []), *open_sockets(env)]
+    return {"held": True, "how": probe.how, "read_only": [*protected], "open": doors, "root": os.geteuid() == 0}

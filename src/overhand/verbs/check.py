@@ -139,7 +139,7 @@ def _recheck(session: Session, task: Task, config: Config, contract: dict[str, A
 
     actor = Actor(session.store, config, find_caller(session.store).by(session.via))
     place = session.store.run_folder(task.id, task.judged_run or "")
-    facts = checks_after(actor, task, f"{place}/checks-{random_text(6)}")
+    facts = checks_after(actor, task, f"{place}/checks-{random_text(6)}", task.run(task.judged_run))
     kept: tuple[Fact, ...] = ()
     unverified: tuple[str, ...] = ()
     result = read_result(session, task) if contract is not None else {}

@@ -16,10 +16,12 @@ from overhand.agents import (
     find_driver,
     stand_in_problem,
 )
+from overhand.documents import promises_files
 from overhand.drafts import Brief, Draft, brief_from_words, build_draft, nothing_to_do, only_from_people, session_owner
 from overhand.errors import BadInput, OverhandError, Refused
 from overhand.policy import find_caller, load_config, require_trusted
 from overhand.record import ChildRefused
+from overhand.runs import expected_shield, require_shield
 from overhand.system import Lock
 from overhand.verbs.setup import ask_for_trust
 from overhand.verbs.verb import Recorded, Reply, Session, about_task
@@ -67,6 +69,7 @@ def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft]:
         config = load_config(session.root, dict(brief.settings))
         agent = _agent(session, brief, config)
         draft = draft_in_session(session, brief, agent, caller, config)
+        require_shield(session.store, config, agent, draft.task.created.get("settings", {}))
         if caller.is_person or not agent.real:  # an agent's shell may have a PATH of its own; the supervisor's counts
             check_programs(agent, session.root)
         (task,) = make_tasks(session, [draft], caller.by(session.via), start=not brief.no_start)
@@ -195,9 +198,14 @@ def _receipt(session: Session, task: Task, agent: Agent, draft: Draft, *, prepar
         "tree": "your checkout",
         "level": task.level,
     }
+    read_only = task.level == "read" and not promises_files(draft.handoff)
+    shield = expected_shield(session.store, load_config(session.root), agent, task, read_only=read_only)
+    if shield:
+        receipt["shield"] = shield
     if agent.real:
         may, unheld = describe_level(task.level, asks=asks_permission(agent)), find_driver(agent.driver).unheld
-        receipt["may"] = f"{may}. {unheld}" if task.level == "read" and unheld else may
+        is_open = unheld and task.level == "read" and not (shield and "project" in shield.get("read_only", ()))
+        receipt["may"] = f"{may}. {unheld}" if is_open else may
     return {
         **receipt,
         "timeout": task.timeout,

@@ -13,7 +13,7 @@ from overhand.documents import decode_text, kind_of_tag, parse_request
 from overhand.errors import Busy, OverhandError, Refused
 from overhand.items import is_tag_behind, search_tags, sync_tag
 from overhand.policy import Config, find_caller, load_config, require_person, untrusted_files
-from overhand.runs import living_members
+from overhand.runs import living_members, probed_shield
 from overhand.supervisor import hand_to_supervisor, running_supervisor
 from overhand.system import (
     Beneath,
@@ -146,6 +146,7 @@ CODES = {
     "orphan-worktree": "a git worktree without a task, or without its folder",
     "stray-files": "temporary files of killed writers",
     "large": "tasks take more than a gigabyte",
+    "no-shield": "runs and checks cannot be kept from writing the record on this machine",
 }
 
 
@@ -184,6 +185,7 @@ def all_findings(session: Session) -> Iterator[Finding]:
     """All findings, the machine first."""
     yield from tools()
     yield from locks(session)
+    yield from shield(session)
     config = None
     try:
         config = load_config(session.root)
@@ -220,6 +222,17 @@ def tools() -> Iterator[Finding]:
     if b"\nKillUserProcesses=yes" in setting:
         why = "Agents do not outlive your session."
         yield Finding("logind", "This machine ends all processes of who logs out.", why, "loginctl enable-linger", NOTE)
+
+
+def shield(session: Session) -> Iterator[Finding]:
+    """Whether runs can be shielded on this machine."""
+    if not session.store.exists():
+        return
+    found = probed_shield(session.store)
+    if not found["held"]:
+        what = f"Runs cannot be shielded here: {found['why']}."
+        why = "A program that goes looking for the record, your settings or other tasks can change them."
+        yield Finding("no-shield", what, why, "See docs/security.md, «The shield».", NOTE)
 
 
 def which(name: str) -> str | None:
@@ -427,6 +440,7 @@ def facts(session: Session) -> dict[str, Any]:
         "record_bytes": _sizes(Beneath(store.home))[0] if there else 0,
         "prepared": len(store.prepared()),
         "tools": {name: which(name) for name in TOOLS},
+        "shield": probed_shield(store) if there else None,
     }
 
 

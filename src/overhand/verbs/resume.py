@@ -32,6 +32,7 @@ from overhand.runs import (
     require_budget_left,
     run_created,
     run_environment,
+    shield_of,
     tree_snapshot,
 )
 from overhand.system import hold_life, outside_runs, read_file
@@ -144,6 +145,7 @@ class Opened:
     desk: Beneath
     life: int
     before: str  # the run whose return stands, if this one leaves none
+    enter: tuple[str, ...]  # words that put up its shield
 
 
 def open_session(session: Session, id: str) -> Reply:
@@ -185,7 +187,9 @@ def _instead(task: Task) -> str:
 def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     text, handoff = read_task_handoff(session.store, task_id)
-    prepared = Prepared(agent, handoff, text, tree_snapshot(session.root))
+    task = session.store.task(task_id)
+    shield = shield_of(session.store, actor.config, agent, task, handoff)
+    prepared = Prepared(agent, handoff, text, tree_snapshot(session.root), shield=shield)
     with session.store.lock(task_id, actor.by) as locked:
         require_runnable(session, locked.task, again=True)
         before = locked.task.runs[-1].id
@@ -195,9 +199,10 @@ def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened
         lay_out_run(actor, locked, run_id, prepared)
         life = hold_life(place)
         made = run_created(run_id, agent.name, agent.driver, 0.0).replace(attached=True)
+        made = made.replace(shield=shield.facts) if shield.facts else made
         accepted = Accepted(agent=agent.name, resume={"run": before, "why": "opened"})
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
-        return Opened(run_id, session.store.desk_files(task_id, run_id), life, before)
+        return Opened(run_id, session.store.desk_files(task_id, run_id), life, before, shield.enter)
 
 
 def _foreground(argv: list[str], actor: Actor, task: Task, opened: Opened) -> int:
@@ -206,7 +211,8 @@ def _foreground(argv: list[str], actor: Actor, task: Task, opened: Opened) -> in
     # a handler, not «ignore»: an ignored signal would be ignored in the program too
     kept = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
-        code = subprocess.Popen(argv, cwd=actor.store.root, env=env, pass_fds=(opened.life,)).wait()
+        words = [*opened.enter, *argv]
+        code = subprocess.Popen(words, cwd=actor.store.root, env=env, pass_fds=(opened.life,)).wait()
     except OSError as error:
         raise storage_failed(error, f"Cannot start {argv[0]}") from error
     finally:

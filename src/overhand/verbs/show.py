@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from overhand.record import Task
+    from overhand.record import Run, Task
 
 
 def show(session: Session, id: str, output: bool = False, report: bool = False) -> Reply:
@@ -85,7 +85,7 @@ def describe_task(session: Session, task: Task, verb: str, result: dict[str, Any
     shown.update(
         schema=f"overhand.{verb}/1",
         summary=result.get("summary") or task.summary,
-        runs=[{key: vars(run)[key] for key in _RUN_KEYS} for run in task.runs],
+        runs=[{**{key: vars(run)[key] for key in _RUN_KEYS}, "shield": _shield(task, run)} for run in task.runs],
         questions=_questions(session, task),
         folder=session.store.relative(session.store.workspace(task.id)),
         record=session.store.record(task.id) if task.created else None,
@@ -109,6 +109,15 @@ def describe_task(session: Session, task: Task, verb: str, result: dict[str, Any
     if result.get("mismatch"):
         shown["problems"] = [*shown["problems"], result["mismatch"]]
     return shown
+
+
+def _shield(task: Task, run: Run) -> dict[str, Any] | None:
+    """What held for a run, or why not."""
+    if run.is_shielded or (run.shield is None and not run.attached):
+        return run.shield
+    from overhand.runs import unshielded
+
+    return unshielded(run, task.level)
 
 
 def _usage(session: Session, task: Task, result: dict[str, Any]) -> dict[str, Any] | None:

@@ -44,14 +44,20 @@ def launch(agent: Agent, job: Job) -> Launch:
 def _sandbox(job: Job) -> list[str]:
     """What its sandbox may write: the task's own folder, and at level work the project with its git folder.
 
+    What a shield protects is read-only here, too: where the kernel has room for one sandbox only, this one holds.
+
     Its built-in modes don't fit: `workspace-write` lets a run of level read write the project, and denies a run of
     level work the git folder.
     """
     writable = [job.workspace]
+    kept = []
     if job.level == "work":
         writable += [job.project, ":tmpdir", ":slash_tmp"]
         writable += [f"{job.project}/.git"] if os.path.isdir(f"{job.project}/.git") else []
-    rules = {":root": "read", **dict.fromkeys(writable, "write")}
+        record = os.path.dirname(os.path.dirname(job.record))  # it may lie in the folder of temporary files
+        others = (os.path.dirname(job.workspace), f"{job.project}/.overhand", f"{job.project}/.git/hooks", record)
+        kept = [path for path in others if os.path.isdir(path)]
+    rules = {":root": "read", **dict.fromkeys(kept, "read"), **dict.fromkeys(writable, "write")}
     shown = ",".join(f"{_toml(path)}={_toml(may)}" for path, may in rules.items())
     return [
         'default_permissions="overhand"',
@@ -136,6 +142,7 @@ DRIVER = Driver(
     ),
     open_session=("resume", "--no-daemon"),  # its background server would keep this run's environment for later ones
     session_totals=tokens_of_session,
+    sandbox="its own sandbox keeps the record, other tasks, .overhand and git hooks read-only",
     project_files=(".codex/config.toml", ".codex/hooks.json"),
     client=McpClient(
         path=_settings_file,

@@ -52,6 +52,7 @@ def launch(agent: Agent, job: Job) -> Launch:
         words[name] = [fill(word, values) for word in agent.options.get(name) or ()]
         if words[name]:
             require_program(words[name][0], job.project, agent)
+            words[name][:0] = job.enter
     files = (("OVERHAND_JOB", "job.json", json.dumps(words)),)
     return Launch((sys.executable, "-P", "-m", "overhand.agents.drivers.external"), files=files)
 
@@ -217,7 +218,7 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-DRIVER = Driver(rank=3, launch=launch, problems=problems, commands=COMMANDS, open_job=open_job)
+DRIVER = Driver(rank=3, launch=launch, problems=problems, commands=COMMANDS, open_job=open_job, bridges=True)
 
 
 if __name__ == "__main__":

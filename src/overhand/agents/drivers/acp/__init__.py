@@ -53,7 +53,7 @@ def launch(agent: Agent, job: Job) -> Launch:
         raise ToolMissing(missing.message, f"Install it: {known}" if known else missing.hint) from None
     home = os.path.dirname(os.path.dirname(os.path.abspath(overhand.__file__)))
     spec = {
-        "command": argv,
+        "command": [*job.enter, *argv],
         "version": overhand.__version__,
         "task": os.path.basename(job.workspace),
         "run": job.run,
@@ -101,4 +101,5 @@ DRIVER = Driver(
     translate=translate,
     runs_any=True,
     asks=True,
+    bridges=True,
 )

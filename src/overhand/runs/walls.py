@@ -1,0 +1,191 @@
+"""The shield of a run: which folders its program and its checks cannot write, and what is recorded and said about it.
+
+docs/security.md says what holds and what stays open.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from overhand.agents import lookup
+from overhand.errors import NotShielded
+from overhand.policy import user_folder
+from overhand.system import (
+    Plan,
+    Walls,
+    plan_mounts,
+    probe_shield,
+    shield_facts,
+    shield_words,
+    wanted_shield,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from overhand.agents import Agent
+    from overhand.policy import Config
+    from overhand.record import Run, Store, Task
+
+AUTO = False  # whether `auto` shields
+_TURNED_OFF = "the setting `shield` is off"
+_IN_PROCESS = "a function in your own Python process can't be shielded"
+_NOT_CHECKED = 'echo "overhand: not started, because the shield would not hold: $0" >&2; exit 126'
+
+
+@dataclass(frozen=True, slots=True)
+class Shield:
+    """How a run is shielded: what is recorded about it, and what stands before its program's arguments."""
+
+    facts: dict[str, Any] | None = None
+    enter: tuple[str, ...] = ()
+    enter_checks: tuple[str, ...] = ()
+
+
+NO_SHIELD = Shield()
+
+
+def shield_setting(config: Config, agent: Agent, settings: Mapping[str, Any]) -> str:
+    """`off`, `auto` or `require`: as the user wants it for this task, agent or at all; a project can only raise it.
+
+    What a shielded run delegates must be shielded too.
+    """
+    if settings.get("shielded"):
+        return "require"
+    own = settings.get("shield") or (agent.shield if not agent.is_of_project else None) or config.shield
+    return wanted_shield(own, config.least_shield, agent.shield if agent.is_of_project else None)
+
+
+def shield_run(store: Store, config: Config, agent: Agent, task: Task, *, read_only: bool) -> Shield:
+    """The shield of the task's next run; raises NotShielded where it is required and would not hold."""
+    setting = shield_setting(config, agent, task.settings)
+    if setting == "off":
+        return Shield({"held": False, "why": _TURNED_OFF})
+    if setting == "auto" and not AUTO:
+        return NO_SHIELD
+    probe = probe_shield(_state(store))
+    walls, names = walls_of(store, task.id, read_only=read_only)
+    plan = plan_mounts(walls) if probe.how != "off" else Plan((), store.root)
+    facts = shield_facts(probe, plan, names, os.environ)
+    if facts["held"]:
+        return Shield(facts, tuple(shield_words(plan)), enter_checks(store, task.id))
+    if setting == "require":
+        raise refusal(facts["why"], is_child=bool(task.settings.get("shielded")))
+    return Shield(facts)
+
+
+def _state(store: Store) -> str:
+    """The user's folder of all records."""
+    return os.path.dirname(os.path.dirname(store.home))
+
+
+def walls_of(store: Store, task_id: str, *, read_only: bool, checking: bool = False) -> tuple[Walls, list[str]]:
+    """The walls around a program of this task, and names for them. `read_only`: it has no business in the project.
+
+    Folders that are missing and could be made from inside are made before, so that they can be protected.
+    """
+    root, workspace = store.root, store.workspace(task_id)
+    if _is_in(os.path.realpath(os.path.expanduser("~")), root):
+        read_only = False  # its programs need their own folders there
+    found = {"record": _state(store), "settings and trust": _made(user_folder(), 0o700)}
+    if read_only:
+        found["project"] = root
+    else:
+        hooks = f"{root}/.git/hooks"
+        found["other tasks"] = store.workspaces
+        found[".overhand"] = f"{root}/.overhand" if os.path.isdir(f"{root}/.overhand") else ""
+        found["git hooks"] = _made(hooks) if os.path.isdir(f"{root}/.git") else ""
+    found["Overhand itself"] = _installation(root)
+    protected = {name: path for name, path in found.items() if path}
+    writable = ((workspace,) if not checking else ()) + (() if read_only else (root,))
+    return Walls(tuple(protected.values()), writable, (store.own,), root), list(protected)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _made(folder: str, mode: int = 0o777) -> str:
+    """A folder that is there now; empty where it can't be made, from inside neither."""
+    try:
+        os.makedirs(folder, mode, exist_ok=True)
+    except OSError:
+        return ""
+    return folder
+
+
+def _installation(root: str) -> str:
+    """The folder of our own code, if the user can write it and doesn't work on it."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return package if os.access(package, os.W_OK) and not _is_in(package, root) else ""
+
+
+def enter_checks(store: Store, task_id: str) -> tuple[str, ...]:
+    """What stands before a check of a shielded run: the walls of its level `work`, with the workspace read-only.
+
+    At level `read`, too, checks may write what they build in the project; the run could not change what they execute.
+    """
+    plan = plan_mounts(walls_of(store, task_id, read_only=False, checking=True)[0])
+    return ("/bin/sh", "-c", _NOT_CHECKED, plan.why) if plan.why else tuple(shield_words(plan))
+
+
+def checks_of(store: Store, task: Task, run: Run | None) -> tuple[str, ...]:
+    """The same for a run that has begun: its checks are shielded if it was."""
+    return enter_checks(store, task.id) if run and run.is_shielded else ()
+
+
+# saying
+
+
+def refusal(why: str, *, is_child: bool = False) -> NotShielded:
+    """The refusal to run without a shield."""
+    if is_child:
+        what = f"The run that delegates this is shielded, and this one could not be: {why}."
+        return NotShielded(what, "Do it in the run itself.")
+    return NotShielded(
+        f"A shield is required, and there is none here: {why}.",
+        'Look at the cause: overhand doctor; or allow runs without one: shield = "auto" where it says "require".',
+    )
+
+
+def expected_shield(
+    store: Store, config: Config, agent: Agent, task: Task, *, read_only: bool
+) -> dict[str, Any] | None:
+    """What is expected of the shield of a task that was just accepted; its first run may find out more."""
+    setting = shield_setting(config, agent, task.settings)
+    if setting == "off":
+        return {"held": False, "why": _TURNED_OFF}
+    if setting == "auto" and not AUTO:
+        return None
+    probe = probe_shield(_state(store), anew=False)
+    names = walls_of(store, task.id, read_only=read_only)[1]
+    return shield_facts(probe, Plan((), store.root), names, os.environ)
+
+
+def require_shield(store: Store, config: Config, agent: Agent, settings: Mapping[str, Any]) -> None:
+    """Refuse a task that must be shielded on a machine that can't do it."""
+    if shield_setting(config, agent, settings) == "require":
+        probe = probe_shield(_state(store))
+        if probe.how == "off":
+            raise refusal(probe.why, is_child=bool(settings.get("shielded")))
+
+
+def require_no_shield(config: Config, agent: Agent, task: Task) -> None:
+    """Refuse to run a function in this process where a shield is required; inside a shielded run it has one."""
+    if not task.settings.get("shielded") and shield_setting(config, agent, task.settings) == "require":
+        raise refusal(_IN_PROCESS)
+
+
+def unshielded(run: Run, level: str) -> dict[str, Any]:
+    """Why a run was not shielded, and what its program has instead."""
+    facts = run.shield or {"held": False, "why": _IN_PROCESS}
+    driver = lookup(run.driver)
+    return {**facts, "instead": driver.sandbox} if driver and driver.sandbox and level != "full" else facts
+
+
+def probed_shield(store: Store) -> dict[str, Any]:
+    """What this machine can do."""
+    return shield_facts(probe_shield(_state(store)), Plan((), store.root), (), os.environ)
