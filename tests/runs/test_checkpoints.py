@@ -11,27 +11,31 @@ import pytest
 from support.scene import QUICK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from support.scene import Scene
 
-IN_THE_WAY = {
-    "file": 'touch "$OVERHAND_WORKSPACE/checkpoints"',
-    "loop": 'ln -s checkpoints "$OVERHAND_WORKSPACE/checkpoints"',
-}
+IN_THE_WAY = {"file": Path.touch, "loop": lambda path: path.symlink_to(path.name)}
 OWN = "## Quick Handoff\n**Session:** mine\n**Status:** half\n**Next:** a.py:3\n\nMy own words.\n"
 
 
-def judged(scene: Scene, script: str, **keys: object) -> tuple[str, Path, str]:
-    """The task, its newest run's folder and its status."""
+def judged(
+    scene: Scene, script: str, *, before: Callable[[Path], object] | None = None, **keys: object
+) -> tuple[str, Path, str]:
+    """The task, its newest run's folder and its status; `before` is called with where checkpoints are kept."""
     scene.shell("worker", script, **keys)
-    task = scene.delegate()
+    task = scene.delegate("do it", "--no-start")
+    if before is not None:
+        before(Path(scene.store.record(task), "checkpoints"))
+    scene.json("run", task)
     status = scene.judged(task).status
     return task, scene.place(task), str(status)
 
 
 @pytest.mark.parametrize("name", IN_THE_WAY)
 def test_something_lies_where_checkpoints_are_kept(scene: Scene, name: str) -> None:
-    script = f"{IN_THE_WAY[name]}; echo 'CONTROL: CHECKPOINT REASON: x'; {QUICK}"
-    task, _, status = judged(scene, script, control=True)
+    script = f"echo 'CONTROL: CHECKPOINT REASON: x'; {QUICK}"
+    task, _, status = judged(scene, script, before=IN_THE_WAY[name], control=True)
     assert status == "completed"
     (event,) = scene.events(task, "control")
     assert (event["command"], event["ok"]) == ("CHECKPOINT", False)
@@ -39,15 +43,15 @@ def test_something_lies_where_checkpoints_are_kept(scene: Scene, name: str) -> N
 
 
 def test_a_folder_lies_where_the_latest_one_is_named(scene: Scene) -> None:
-    script = 'mkdir -p "$OVERHAND_WORKSPACE/checkpoints/latest/x"; echo "CONTROL: CHECKPOINT REASON: x"; '
-    task, _, status = judged(scene, script + QUICK, control=True)
+    script = f"echo 'CONTROL: CHECKPOINT REASON: x'; {QUICK}"
+    task, _, status = judged(scene, script, before=lambda kept: (kept / "latest/x").mkdir(parents=True), control=True)
     assert (status, scene.events(task, "control")[0]["ok"]) == ("completed", True)
     assert Path(scene.store.record(task), "checkpoints/latest").is_file()
 
 
 def test_an_escalation_that_cannot_be_saved_still_calls_for_a_person(scene: Scene) -> None:
-    script = f"{IN_THE_WAY['file']}; echo 'CONTROL: ESCALATE REASON: No way out.'; exec sleep 1000"
-    task, _, status = judged(scene, script, control=True)
+    script = "echo 'CONTROL: ESCALATE REASON: No way out.'; exec sleep 1000"
+    task, _, status = judged(scene, script, before=IN_THE_WAY["file"], control=True)
     assert status == "blocked"
     assert any("No way out." in notice for notice in scene.state(task).notices)
 

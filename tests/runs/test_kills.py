@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.system import start_time
-from support.scene import kill, until
+from support.scene import QUICK, kill, until
 from support.soak import LOT
 
 if TYPE_CHECKING:
@@ -189,13 +189,23 @@ def test_a_check_at_work_is_taken_over(scene: Scene, when: str) -> None:
     is_judged_once(scene, task, 1)
 
 
-def test_an_agent_that_removes_its_runs_folder_is_not_started_again(scene: Scene) -> None:
+def test_an_agent_that_removes_its_workspace_lives_on(scene: Scene) -> None:
+    returns = f'mkdir -p "$(dirname "$OVERHAND_OUTPUT")"; {QUICK}'
+    scene.shell("worker", f'rm -r "$OVERHAND_WORKSPACE"; touch up; until [ -e go ]; do sleep 0.01; done; {returns}')
+    task = scene.delegate()
+    scene.appears("up")
+    scene.kill_supervisor()
+    assert scene.json("show", task)["run_state"] == "running"
+    (scene.path / "go").touch()
+    assert (scene.json("wait", task)["status"], scene.starts(task)) == ("completed", 1)
+
+
+def test_an_agent_that_removes_its_runs_record_is_not_started_again(scene: Scene) -> None:
     """Without `life` nobody can see that it lives: it is lost, its processes are leftovers, `stop` ends them."""
-    removes = 'rm -r "$OVERHAND_WORKSPACE/runs"; touch up; exec sleep 2147480917'
-    scene.shell("worker", f"until [ -e go ]; do sleep 0.01; done; {removes}")
+    scene.shell("worker", 'until [ -s go ]; do sleep 0.01; done; rm -r "$(cat go)"; touch up; exec sleep 2147480917')
     task = scene.delegate()
     scene.running(task)  # a supervisor that looks at it after this takes it for lost by itself
-    (scene.path / "go").touch()
+    (scene.path / "go").write_text(str(scene.place(task).parent))
     scene.appears("up")
     scene.kill_supervisor()
     until(lambda: scene.json("show", task)["status"], "a verdict")

@@ -111,7 +111,7 @@ def test_an_output_between_two_runs_belongs_to_the_earlier_one(scene: Scene) -> 
     scene.agent("worker", "exit:1")
     task = scene.delegate()
     scene.json("wait", task, code=1)
-    first = scene.place(task)
+    first = scene.desk(task)
     (Path(scene.store.workspace(task)) / "OUTPUT.md").write_text(output_md("x", "worker", summary="From the past."))
     shown = scene.json("run", task, "--wait", code=1)
     assert shown["status"] == "failed"

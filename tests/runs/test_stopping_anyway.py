@@ -98,7 +98,7 @@ def read_only(folder: Path) -> Iterator[None]:
 def test_a_read_only_disk(small_disk: Scene) -> None:
     scene = small_disk
     task, pid = at_work(scene)
-    with read_only(scene.path):
+    with read_only(Path(scene.store.home)):
         stopped_unrecorded(scene, task, pid, "read-only")
     state = scene.judged(task)
     assert (state.status in ("cancelled", "failed"), len(state.runs)) == (True, 1), "it is not started again"
@@ -127,12 +127,11 @@ def test_a_budget_is_used_up_while_another_process_holds_the_lock(scene: Scene) 
 
 
 LOCKS = """
-import fcntl, os, signal, sys, glob
+import fcntl, os, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-log = open(f"{os.environ['OVERHAND_PROJECT']}/.agent-workspaces/{os.environ['OVERHAND_TASK']}/log.jsonl", "rb")
-until = sys.stdin.read()
-while not os.path.exists("go"):
+while not os.path.exists("log"):
     signal.sigtimedwait([], 0.01)
+log = open(os.readlink("log"), "rb")
 fcntl.flock(log, fcntl.LOCK_EX)
 open("up", "w").close()
 signal.pause()
@@ -145,7 +144,7 @@ def test_a_lock_that_the_agent_itself_holds(scene: Scene) -> None:
     scene.project.agent("worker", command=[sys.executable, "-c", LOCKS])
     task = scene.delegate()
     scene.running(task)
-    (scene.path / "go").touch()
+    (scene.path / "log").symlink_to(f"{scene.store.record(task)}/{LOG_FILE}")
     scene.appears("up")
     (row,) = scene.json("stop", task)["tasks"]
     assert (row["was"], row["status"], row["cause"]) == ("asked", "cancelled", "cancelled")
@@ -231,7 +230,8 @@ def test_what_cannot_be_ended_is_named(tmp_path: Path) -> None:
     call("init")
     call("trust", "--yes")
     task = json.loads(call("delegate", "stay", "--agent", "worker", "--json"))["task_id"]
-    store = Store(str(project))
+    (home,) = (project / ".local/state/overhand/projects").glob("project-*")
+    store = Store(str(project), str(home))
     run = until(lambda: store.task(task).last_run, "a run")
     printed = Path(store.run_folder(task, run.id)) / "stdout"
     pid = int(until(lambda: printed.read_text() if printed.exists() else "", "the child"))
