@@ -146,7 +146,7 @@ def test_a_link_that_leads_nowhere_makes_nothing_there(files: Beneath, tmp_path:
         files.write("task/calls/x", "text", make=True)
     assert not (tmp_path / "made").exists()
     files.make_folder("task/calls", aside=True)
-    assert files.is_folder("task/calls")
+    assert os.path.isdir(files.shown("task/calls"))
     assert not (tmp_path / "made").exists()
 
 
@@ -165,7 +165,7 @@ def test_a_file_needs_a_name(files: Beneath, path: str) -> None:
         files.write(path, "text")
     assert files.read(path) is None
     assert not files.remove(path)
-    assert files.is_folder(path)
+    assert os.path.isdir(files.shown(path))
 
 
 def fifo(path: str) -> None:
@@ -226,7 +226,7 @@ def test_a_folder_in_the_place_of_a_file_is_moved_aside(files: Beneath) -> None:
     os.makedirs(f"{files.top}/ws/{FILE}/full")
     files.write(FILE, "text")
     (aside,) = [name for name in files.names("task/ipc") if "-aside-" in name]
-    assert files.is_folder(f"task/ipc/{aside}/full")
+    assert os.path.isdir(files.shown(f"task/ipc/{aside}/full"))
     assert files.move_aside(f"task/ipc/{aside}") in {f"task/ipc/{name}" for name in files.names("task/ipc")}
     assert files.move_aside("task/ipc/nothing") is None
 

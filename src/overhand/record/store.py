@@ -12,7 +12,8 @@ import time
 from overhand.errors import BadInput, OverhandError, StorageFailed, TaskNotFound, storage_failed
 from overhand.record import identity, log, registry
 from overhand.record.environment import drop_environment, keep_environment
-from overhand.record.events import Accepted, Created, Event, add, fold
+from overhand.record.events import Accepted, Created, fold
+from overhand.record.locked import WAITERS, LockedTask
 from overhand.record.task import Record
 from overhand.system import (
     LOCK_PATIENCE,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 
 WORKSPACES = ".agent-workspaces"
-_WAITERS = ".waiters"  # in a task's record: the bells of processes that wait for it
 INPUTS_FILE = "inputs.json"  # of a plan's node: what the agent is given, and what assertions read
 
 
@@ -327,10 +327,11 @@ class Store:
             numbers = self._take_handles(task_ids)
             for task_id in task_ids if env is not None else ():
                 keep_environment(self, task_id, env or {})
-            made = [
-                self._new_task(task_id, number, one, by, start=start, sync=alone)
-                for task_id, number, one in zip(task_ids, numbers, new, strict=True)
-            ]
+            with self.files.held() as files:
+                made = [
+                    self._new_task(task_id, number, one, by, files.at(task_id), start=start, sync=alone)
+                    for task_id, number, one in zip(task_ids, numbers, new, strict=True)
+                ]
             if sync and not alone:
                 self.sync(task_ids)
             return made
@@ -344,7 +345,9 @@ class Store:
                     self.files.remove_tree(task_id)
             raise
 
-    def _new_task(self, task_id: str, number: int, new: NewTask, by: By, *, start: bool, sync: bool) -> Task:
+    def _new_task(
+        self, task_id: str, number: int, new: NewTask, by: By, files: Beneath, *, start: bool, sync: bool
+    ) -> Task:
         """The record appears whole, by a rename: a killed process leaves a task or nothing. Then the workspace gets its
         documents."""
         import hashlib
@@ -362,10 +365,9 @@ class Store:
         task.log_mark = log.create(record, log.log_lines(lines, stamp), sync=sync)
         os.rename(record, self.record(task_id))
         try:
-            with self.workspace_files(task_id).held() as files:
-                files.write_new("HANDOFF.md", new.handoff)
-                if inputs := new.files.get(INPUTS_FILE):
-                    files.write_new(INPUTS_FILE, inputs)
+            files.write_new("HANDOFF.md", new.handoff)
+            if inputs := new.files.get(INPUTS_FILE):
+                files.write_new(INPUTS_FILE, inputs)
         except OverhandError:
             return task  # it is made; `furnish` writes them before its first run
         return task
@@ -458,7 +460,7 @@ class Store:
         """A bell that rings when something is appended to one of these tasks' logs."""
         bell = Bell()
         for task_id in task_ids:
-            folder = f"{self.record(task_id)}/{_WAITERS}"
+            folder = f"{self.record(task_id)}/{WAITERS}"
             try:
                 if not os.path.isdir(folder):
                     os.mkdir(folder)  # not the record of a task that has none
@@ -469,52 +471,7 @@ class Store:
 
     def wake_waiters(self, task_id: str) -> None:
         """Ring for every process that waits for this task."""
-        ring_bells(f"{self.record(task_id)}/{_WAITERS}")
-
-
-class LockedTask:
-    """A task under its lock: what its log says, and the only way to add to it."""
-
-    def __init__(self, store: Store, task_id: str, by: By, patience: float, known: Task | None) -> None:
-        self.store, self.task_id, self.by, self._known = store, task_id, by, known
-        self.record = store.record(task_id)
-        self._lock = Lock(f"{self.record}/{log.LOG_FILE}", f"Task {task_id}", patience, signed=False)
-        self._size = 0  # of the log, which no other process extends while it is locked
-        self._wrote = False
-        self.task: Task  # what the log says, once the lock is held
-
-    def __enter__(self) -> LockedTask:
-        try:
-            self._lock.__enter__()
-        except OverhandError:
-            if not os.path.isdir(self.record):
-                raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
-            raise
-        try:
-            self._size, mark = self._lock.size, (self._lock.inode, self._lock.size)
-            if self._known is not None and self._known.log_mark == mark:  # complete lines never change
-                self.task = self._known
-            else:
-                self.task = fold(self.task_id, log.parse_log(os.pread(self._lock.fd, self._size, 0)))
-        except BaseException:
-            self._lock.__exit__()
-            raise
-        return self
-
-    def append(self, *events: Event, sync: bool = False) -> None:
-        """Record events and take them into `task`."""
-        stamp = log.stamp(self.by)
-        data = log.log_lines([event.line for event in events], stamp)
-        self._size = log.append_lines(self._lock.fd, data, self._size, sync=sync)
-        self._wrote = True
-        for event in events:
-            add(self.task, event.replace(**stamp))
-        self.task.log_mark = self._lock.inode, self._size
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.__exit__()
-        if self._wrote:
-            ring_bells(f"{self.record}/{_WAITERS}")
+        ring_bells(f"{self.record(task_id)}/{WAITERS}")
 
 
 def _checked_task(task_id: str) -> str:

@@ -13,8 +13,8 @@ import os
 import stat
 import time
 
-from overhand.errors import EXHAUSTED, OverhandError, Refused, storage_failed
-from overhand.system.dirfd import CHUNK, STEP, TRIES, copy, create, make_step, set_aside, unlink, write_all
+from overhand.errors import OverhandError, Refused, storage_failed
+from overhand.system import dirfd
 from overhand.system.files import MAX_DOCUMENT, is_locked, open_to_read
 from overhand.system.wakeup import NEWS, Bell, Inotify, hung_bells, ring_bells
 
@@ -28,6 +28,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _RING = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_MISSING = -2  # in place of a descriptor: the folder was not there when it was to be held
 _LINK_OR_FILE = (errno.ELOOP, errno.ENOTDIR)
 
 
@@ -38,13 +39,13 @@ class Beneath:
     Writing raises an OverhandError that names what is in the way. A path that leaves the folder raises in both cases.
     """
 
-    def __init__(self, top: str, inside: str = "", fd: int = -1) -> None:
-        """With `fd`, a descriptor of `inside`, the way there is not walked again: see `held`."""
-        self.top, self.inside, self.fd = top, inside, fd
+    def __init__(self, top: str, inside: str = "", fd: int = -1, known: int = 0) -> None:
+        """With `fd`, a descriptor of the folder after `known` steps, that part is not walked again: see `held`."""
+        self.top, self.inside, self.fd, self.known = top, inside, fd, known
 
     def at(self, path: str) -> Beneath:
         """The same for a folder further inside."""
-        return Beneath(self.top, f"{self.inside}/{path}" if self.inside else path)
+        return Beneath(self.top, f"{self.inside}/{path}" if self.inside else path, self.fd, self.known)
 
     def held(self) -> _Held:
         """In a `with`: the same with its folder kept open, for several calls in a row."""
@@ -63,7 +64,7 @@ class Beneath:
             return None
         try:
             parts, left = [], limit + 1
-            while left > 0 and (part := os.read(fd, min(left, CHUNK))):
+            while left > 0 and (part := os.read(fd, min(left, dirfd.CHUNK))):
                 parts.append(part)
                 left -= len(part)
             return b"".join(parts)
@@ -83,13 +84,13 @@ class Beneath:
         temporary = f"{destination}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
         try:
             try:
-                copied = copy(fd, temporary, limit)
+                copied = dirfd.copy(fd, temporary, limit)
                 os.rename(temporary, destination)
             except OSError as error:
                 raise storage_failed(error, f"Cannot copy {self.shown(path)}") from error
             return copied
         except BaseException:
-            unlink(temporary)
+            dirfd.unlink(temporary)
             raise
         finally:
             os.close(fd)
@@ -102,7 +103,7 @@ class Beneath:
             try:
                 fd = open_to_read(name, folder)
             except OSError as error:
-                _raise_if_exhausted(error)
+                dirfd.raise_if_exhausted(error)
                 return None
         found = os.fstat(fd)
         if stat.S_ISREG(found.st_mode) and self._is_known(found.st_uid):
@@ -118,7 +119,7 @@ class Beneath:
             try:
                 return os.stat(name, dir_fd=folder, follow_symlinks=False) if name else os.fstat(folder)
             except OSError as error:
-                _raise_if_exhausted(error)
+                dirfd.raise_if_exhausted(error)
                 return None
 
     def exists(self, path: str) -> bool:
@@ -126,19 +127,14 @@ class Beneath:
         return self.look(path) is not None
 
     def is_file(self, path: str) -> bool:
-        found = self.look(path)
-        return found is not None and stat.S_ISREG(found.st_mode)
-
-    def is_folder(self, path: str) -> bool:
-        found = self.look(path)
-        return found is not None and stat.S_ISDIR(found.st_mode)
+        return (found := self.look(path)) is not None and stat.S_ISREG(found.st_mode)
 
     def in_the_way(self, path: str = "") -> str:
         """The whole path of a link, or of what is no folder, in the place of a folder or on the way to it, if any."""
         try:
             self._leave(self._walk(self._steps(path)))
         except OSError as error:
-            _raise_if_exhausted(error)
+            dirfd.raise_if_exhausted(error)
             return str(error.filename) if error.errno in _LINK_OR_FILE else ""
         return ""
 
@@ -148,7 +144,7 @@ class Beneath:
             try:
                 return os.listdir(folder) if folder >= 0 else []
             except OSError as error:
-                _raise_if_exhausted(error)
+                dirfd.raise_if_exhausted(error)
                 return []
 
     def every_file(self) -> Iterator[tuple[str, os.stat_result]]:
@@ -176,51 +172,51 @@ class Beneath:
 
     def write(self, path: str, data: bytes | str, *, mode: int = 0o644, make: bool = False) -> None:
         """Write a whole file with one rename; a folder in its place is moved aside, `make` makes the folders above."""
-        raw = _encoded(data)
+        raw = dirfd.encoded(data)
         with _ToWrite(self, path, make=make) as (folder, name):
             temporary = f"{name}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
             try:
-                create(folder, temporary, raw, mode)
+                dirfd.create(folder, temporary, raw, mode)
                 try:
                     os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
                 except IsADirectoryError:
-                    set_aside(folder, name)
+                    dirfd.set_aside(folder, name)
                     os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
-                unlink(temporary, folder)
+                dirfd.unlink(temporary, folder)
                 raise
 
     def write_new(self, path: str, data: bytes | str, *, mode: int = 0o644, make: bool = False) -> bool:
         """Write a file that is not there yet; False if the name is taken. Readers may see a part of it."""
-        raw = _encoded(data)
+        raw = dirfd.encoded(data)
         with _ToWrite(self, path, make=make) as (folder, name):
             try:
-                create(folder, name, raw, mode)
+                dirfd.create(folder, name, raw, mode)
             except FileExistsError:
                 return False
         return True
 
     def write_if_missing(self, path: str, data: bytes | str) -> bool:
         """Write a whole file that is not there yet; False if the name is taken. Readers see all of it or nothing."""
-        raw = _encoded(data)
+        raw = dirfd.encoded(data)
         with _ToWrite(self, path, make=False) as (folder, name):
             temporary = f"{name}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
             try:
-                create(folder, temporary, raw, 0o644)
+                dirfd.create(folder, temporary, raw, 0o644)
                 os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
             except FileExistsError:
                 return False
             finally:
-                unlink(temporary, folder)
+                dirfd.unlink(temporary, folder)
         return True
 
     def append(self, path: str, data: bytes | str, *, mode: int = 0o644, make: bool = False) -> None:
         """Add to a regular file of ours that has no other name; it is made where it is missing."""
-        raw = _encoded(data)
+        raw = dirfd.encoded(data)
         with _ToWrite(self, path, make=make) as (folder, name):
             fd = self._open_own(folder, name, _ADD, mode, path)
             try:
-                write_all(fd, raw)
+                dirfd.write_all(fd, raw)
             finally:
                 os.close(fd)
 
@@ -267,9 +263,7 @@ class Beneath:
             os.close(fd)
         with _ToWrite(self, path, make=False) as (folder, name):
             held = f"/proc/self/fd/{folder}"
-            place = (
-                held if os.path.isdir(held) else os.path.dirname(self.shown(path))
-            )  # without /proc: as good as it is
+            place = held if os.path.isdir(held) else os.path.dirname(self.shown(path))  # without /proc, as it is
             try:
                 return edit_file(f"{place}/{name}", change, limit=limit, held=True)
             except OverhandError as error:
@@ -279,7 +273,7 @@ class Beneath:
 
     def make_folder(self, path: str, *, aside: bool = False, mode: int = 0o700) -> None:
         """Make a folder and those above it where missing; with `aside` what is in the way in here is moved."""
-        for _ in range(TRIES if aside else 0):
+        for _ in range(dirfd.TRIES if aside else 0):
             blocker = self.in_the_way(path).removeprefix(f"{self.shown()}/")
             if not blocker or blocker.startswith("/"):  # nothing, or above
                 break
@@ -307,14 +301,14 @@ class Beneath:
     def remove(self, path: str) -> bool:
         """Remove a file, link, FIFO or socket; False if that was impossible."""
         with _Quietly(self, path) as (folder, name):
-            return folder >= 0 and bool(name) and unlink(name, folder)
+            return folder >= 0 and bool(name) and dirfd.unlink(name, folder)
 
     def remove_tree(self, path: str) -> bool:
         """Remove a folder with all it holds, or a file; False if something is left."""
         import shutil
 
         with _Quietly(self, path) as (folder, name):
-            if folder >= 0 and name and not unlink(name, folder):
+            if folder >= 0 and name and not dirfd.unlink(name, folder):
                 shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
         return not self.exists(path)
 
@@ -334,7 +328,7 @@ class Beneath:
         """Free a name by giving what has it another one, which is returned; None if it is not there."""
         with _ToWrite(self, path, make=False) as (folder, name):
             try:
-                new = set_aside(folder, name)
+                new = dirfd.set_aside(folder, name)
             except FileNotFoundError:
                 return None
         return path[: len(path) - len(name)] + new
@@ -370,7 +364,7 @@ class Beneath:
             try:
                 fd = os.open(name, _RING, dir_fd=folder)
             except OSError as error:
-                _raise_if_exhausted(error)
+                dirfd.raise_if_exhausted(error)
                 return False
         try:
             return stat.S_ISFIFO(os.fstat(fd).st_mode)
@@ -397,28 +391,28 @@ class Beneath:
     def _steps(self, path: str) -> list[str]:
         """The names on the way; a path that leaves the folder is refused, however it came about."""
         steps = [step for step in f"{self.inside}/{path}".split("/") if step not in ("", ".")]
-        if path.startswith("/") or ".." in steps or "\0" in path or not _is_encodable(path):
+        if path.startswith("/") or ".." in steps or "\0" in path or not dirfd.is_encodable(path):
             raise Refused(f"{path!r} is no path inside {self.top}.", "Use a relative path without ..")
         return steps
 
     def _walk(self, steps: list[str], *, make: bool = False, mode: int = 0o700) -> int:
         """A descriptor of the folder, to be given back to `_leave`; an OSError has the whole path of the step that
         failed."""
-        known = len(self._steps(""))
-        if self.fd < 0 or len(steps) < known:
-            known = 0
-        way = [self.top, *steps[:known]]
+        known = self.known if self.fd >= 0 and self.known <= len(steps) else 0
         fd = self.fd if known else -1
+        way = [self.top, *steps[:known]]
         try:
-            fd = fd if known else os.open(self.top, _FOLDER)
+            if not steps:
+                return os.open(self.top, _FOLDER)
             for step in steps[known:]:
                 way.append(step)
+                start = step if fd >= 0 else f"{self.top}/{step}"  # the way to the top is trusted
                 try:
-                    inner = os.open(step, STEP, dir_fd=fd)
+                    inner = os.open(start, dirfd.STEP, dir_fd=None if fd < 0 else fd)
                 except FileNotFoundError:
                     if not make:
                         raise
-                    inner = make_step(fd, step, mode)
+                    inner = dirfd.make_step(start, mode, None if fd < 0 else fd)
                 self._leave(fd)
                 fd = inner
         except BaseException as error:
@@ -430,7 +424,7 @@ class Beneath:
 
     def _leave(self, folder: int) -> None:
         """Close the folder that a walk led to, unless it is held."""
-        if folder not in (-1, self.fd):
+        if folder >= 0 and folder != self.fd:
             os.close(folder)
 
     def _is_known(self, uid: int) -> bool:
@@ -450,14 +444,15 @@ class Beneath:
 
 
 class _Held:
-    """Files whose folder is kept open; those of a folder that is not there stay as they are."""
+    """Files whose folder is kept open; of one that is not there, nothing is read."""
 
     def __init__(self, files: Beneath) -> None:
         self._files, self._way = files, _Quietly(files, "", itself=True)
 
     def __enter__(self) -> Beneath:
         folder, _ = self._way.__enter__()
-        return self._files if folder < 0 else Beneath(self._files.top, self._files.inside, folder)
+        files = self._files
+        return Beneath(files.top, files.inside, folder if folder >= 0 else _MISSING, len(files._steps("")))
 
     def __exit__(self, *_: object) -> None:
         self._way.__exit__()
@@ -473,9 +468,10 @@ class _Quietly:
         steps = self.files._steps(self.path)
         above, name = (steps, "") if self.itself or not steps else (steps[:-1], steps[-1])
         try:
-            self.folder = self.files._walk(above)
+            if self.files.fd != _MISSING:
+                self.folder = self.files._walk(above)
         except OSError as error:
-            _raise_if_exhausted(error)
+            dirfd.raise_if_exhausted(error)
         return self.folder, name
 
     def __exit__(self, *_: object) -> None:
@@ -505,23 +501,3 @@ class _ToWrite:
         if isinstance(error, OSError):
             error.filename, error.filename2 = self.files.shown(self.path), None
             raise storage_failed(error, f"Cannot write {os.path.basename(self.path)}") from error
-
-
-def _encoded(data: bytes | str) -> bytes:
-    return data.encode("utf-8", "replace") if isinstance(data, str) else data
-
-
-def _is_encodable(path: str) -> bool:
-    if path.isascii():
-        return True
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _raise_if_exhausted(error: OSError) -> None:
-    """Too many open files say nothing about what was asked for: it must not pass as missing."""
-    if error.errno in EXHAUSTED:
-        raise storage_failed(error, "Cannot look at a file") from error

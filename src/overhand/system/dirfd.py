@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from overhand.errors import EXHAUSTED, storage_failed
 from overhand.system.files import random_text
 
 STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -12,7 +13,7 @@ CHUNK = 1 << 20
 TRIES = 20  # to make a folder that another process removes again
 
 
-def make_step(folder: int, name: str, mode: int) -> int:
+def make_step(name: str, mode: int, folder: int | None) -> int:
     """Make a folder and open it; another process may make or remove it at the same moment."""
     for attempt in range(TRIES):
         try:
@@ -72,3 +73,23 @@ def unlink(name: str, folder: int | None = None) -> bool:
     except OSError:
         return False
     return True
+
+
+def encoded(data: bytes | str) -> bytes:
+    return data.encode("utf-8", "replace") if isinstance(data, str) else data
+
+
+def is_encodable(path: str) -> bool:
+    if path.isascii():
+        return True
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def raise_if_exhausted(error: OSError) -> None:
+    """Too many open files say nothing about what was asked for: it must not pass as missing."""
+    if error.errno in EXHAUSTED:
+        raise storage_failed(error, "Cannot look at a file") from error
