@@ -350,7 +350,7 @@ def supervised(house: Watched, first: str) -> Iterator[None]:
     """A real supervisor that watches tags, and in which something is done first."""
     script = f"{first}\nimport sys; from overhand.supervisor import loop; sys.exit(loop.main(sys.argv[1:]))"
     turn_daemon_on(house.store)
-    argv = [sys.executable, "-P", "-c", script, str(house.path), "-m", "overhand.supervisor"]
+    argv = [sys.executable, "-P", "-c", script, str(house.path), house.store.home, "-m", "overhand.supervisor"]
     boss = subprocess.Popen(argv, env=house.project.environment(), start_new_session=True)
     try:
         until(lambda: running_supervisor(house.store) == boss.pid and house.status()["scanned"], "the first scan")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import json
 import select
+import signal
 import subprocess
 import sys
 import tarfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     from support.scene import Scene
 
 ROOT = Path(__file__).resolve().parents[2]
-BEFORE = "fce729eb039b8002356b540668846042a9897c68"  # the last commit whose supervisor names no protocol
+BEFORE = "fce729eb039b8002356b540668846042a9897c68"  # a version that keeps its record in the project
 
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The last version without a protocol number, installed from this repository's history."""
+    """A version that keeps its record in the project, installed from this repository's history."""
     place = tmp_path_factory.mktemp("older")
     packed = place / "source.tar"
     archived = subprocess.run(
@@ -43,22 +44,51 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(target)
 
 
-def test_a_live_run_survives_the_upgrade(scene: Scene, older: str) -> None:
+def test_tasks_of_the_old_layout_stay_with_their_own_version(scene: Scene, older: str) -> None:
+    """Their record lies in the project, where an agent could have written it: to this version they are documents."""
     scene.agent("worker", "touch:up", "until:go", "output")
     scene.json("list")  # trusts what is there now
     env = {**scene.project.environment(), "PYTHONPATH": older}
-    words = ["-P", "-m", "overhand", "delegate", "before", "--agent", "worker", "--json"]
-    subprocess.run([sys.executable, *words], cwd=scene.path, env=env, check=True, stdout=subprocess.DEVNULL)
+
+    def old(*words: str) -> Any:
+        argv = [sys.executable, "-P", "-m", "overhand", *words, "--json"]
+        return json.loads(subprocess.run(argv, cwd=scene.path, env=env, check=True, stdout=subprocess.PIPE).stdout)
+
+    first = old("delegate", "before", "--agent", "worker")["task_id"]
     scene.appears("up")
-    (first,) = scene.ids()
+    assert scene.ids() == []
+    assert [row["task_id"] for row in scene.json("list", "--prepared")["tasks"]] == [first]
+    second = scene.delegate("after")
+    (scene.path / "go").touch()
+    assert scene.json("wait", second)["status"] == "completed"
+    assert old("wait", first)["status"] == "completed"
+    assert [scene.starts(first), scene.starts(second)] == [1, 1]
+
+
+OLDER = {  # what stands in the first line of its replies
+    "no number": "send = socket._send; socket._send = lambda peer, told: send(peer, told.partition(b' ')[0] + b'\\n')",
+    "a lower one": "socket.PROTOCOL = 0",
+}
+
+
+@pytest.mark.parametrize("says", OLDER)
+def test_a_live_run_survives_the_upgrade(scene: Scene, says: str) -> None:
+    scene.agent("worker", "touch:up", "until:go", "output")
+    scene.json("list")  # trusts what is there now
+    first = scene.accepted("before")
+    script = (
+        f"import sys; from overhand.supervisor import loop, socket; {OLDER[says]}; sys.exit(loop.main(sys.argv[1:]))"
+    )
+    argv = [sys.executable, "-P", "-c", script, str(scene.path), scene.store.home, "-m", "overhand.supervisor"]
+    old = subprocess.Popen(argv, env=scene.project.environment(), start_new_session=True)
+    until(lambda: scene.supervisor() == old.pid, "the older one")
+    scene.appears("up")
     scene.running(first)
-    old = scene.supervisor()
-    assert old is not None
 
     second = scene.delegate("after")
     new = until(scene.supervisor, "a supervisor")
-    assert new != old
-    assert not os.path.exists(f"/proc/{old}") or Path(f"/proc/{old}/stat").read_text().split()[2] == "Z"
+    assert new != old.pid
+    assert old.wait() == -signal.SIGTERM or old.returncode == 0
     scene.running(first)
     (scene.path / "go").touch()
     assert [one["status"] for one in scene.json("wait", first, second)["tasks"]] == ["completed"] * 2
