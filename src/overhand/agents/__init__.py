@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from overhand.agents.files import PLAN_SUFFIXES, agent_files, choose_agent, default_agent, find_agent
     from overhand.agents.files import load_agent, program_files, read_agent, runnable_files
     from overhand.agents.permissions import describe_level
-    from overhand.agents.programs import asks_permission, check_programs, find_program, mcp_server_command
-    from overhand.agents.programs import program_versions, session_command
+    from overhand.agents.programs import asks_permission, check_programs, mcp_server_command, program_versions
+    from overhand.agents.programs import session_command
     from overhand.agents.quota import QuotaPause, all_pauses, describe_pause, driver_of_task, end_pause
     from overhand.agents.quota import find_stand_in, hand_to_stand_in, limit_met, pause_of, stand_in_problem
     from overhand.agents.stream import STREAM_ENDS, StreamEvent, StreamSummary, brief_tool_use, json_lines
@@ -26,8 +26,7 @@ else:
             "files": "PLAN_SUFFIXES agent_files choose_agent default_agent find_agent load_agent program_files "
             "read_agent runnable_files",
             "permissions": "describe_level",
-            "programs": "asks_permission check_programs find_program mcp_server_command program_versions "
-            "session_command",
+            "programs": "asks_permission check_programs mcp_server_command program_versions session_command",
             "quota": "QuotaPause all_pauses describe_pause driver_of_task end_pause find_stand_in hand_to_stand_in "
             "limit_met pause_of stand_in_problem",
             "stream": "STREAM_ENDS StreamEvent StreamSummary brief_tool_use json_lines last_activity native_session "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents.driver import find_driver, installable
 from overhand.errors import ToolMissing
+from overhand.system import find_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -33,15 +34,6 @@ SERVER_VARIABLES = (
 
 HOOK_SECONDS = 20  # for our stop hook; after that the agent stops anyway
 _PATIENCE = 5.0  # seconds for all programs together to print their versions
-
-
-def find_program(name: str) -> str | None:
-    beside = [os.path.dirname(sys.executable)] if name == "overhand" else []  # in a virtual environment
-    for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *beside):
-        path = os.path.join(folder, name)  # a relative PATH entry depends on the current folder: not an installation
-        if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return None
 
 
 def require(agent: Agent) -> str:

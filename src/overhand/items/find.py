@@ -10,6 +10,7 @@ import os
 import time
 
 from overhand.errors import NotFound
+from overhand.system import find_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -279,17 +280,9 @@ _FLAGS = (
 _LETTER = r"(?-u)#[A-Za-z\x80-\xff]"
 
 
-def ripgrep() -> str:
-    for folder in os.environ.get("PATH", "").split(":"):
-        path = f"{folder}/rg"
-        if folder and os.access(path, os.X_OK) and os.path.isfile(path):
-            return path
-    return ""
-
-
 def prefiltered(where: str, *texts: str) -> set[str] | None:
     """The files below a folder, relative to it, that hold one of these texts; None if every file must be read."""
-    program = ripgrep()
+    program = find_program("rg")
     if not program or not texts:
         return None
     wanted = ["--regexp", _LETTER] if "#" in texts else ["--fixed-strings", *(f"--regexp={text}" for text in texts)]

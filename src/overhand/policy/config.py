@@ -203,7 +203,7 @@ def _parsed(path: str, raw: bytes | None, is_there: bool, problems: list[str]) -
         return {}
     try:
         return tomllib.loads(raw.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         problems.append(f"{path} cannot be read: {error}.")
         return {}
 
@@ -228,7 +228,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
         raise BadInput(f"--set {text!r} has no value.", "Write it as --set limits.max_parallel=5")
     try:
         return key.strip(), tomllib.loads(f"x = {value.strip()}")["x"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return key.strip(), value.strip()
 
 

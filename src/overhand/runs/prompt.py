@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import find_program
 from overhand.policy import say_budget
 from overhand.record import INPUTS_FILE
+from overhand.system import find_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 from overhand.policy import Notify
 from overhand.supervisor import post
 from overhand.supervisor.notes import NEEDS, note_of
-from overhand.system import dump_line, mask_secrets, outside_runs, read_file, shown_address, write_file
+from overhand.system import dump_line, find_program, mask_secrets, outside_runs, read_file, shown_address, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -333,11 +332,13 @@ def _desktop(note: Note, wanted: bool | str, env: Mapping[str, str]) -> tuple[st
     if not wanted:
         return ()
     mac = sys.platform == "darwin"
-    program = "osascript" if mac else "notify-send"
+    name = "osascript" if mac else "notify-send"
+    found = find_program(name, env.get("PATH"))
     if wanted == "auto":
         far = env.get("CI") or (mac and env.get("SSH_CONNECTION"))
-        if far or not any(map(env.get, SCREEN_SIGNS)) or not shutil.which(program, path=env.get("PATH")):
+        if far or not any(map(env.get, SCREEN_SIGNS)) or not found:
             return ()
+    program = found or name
     if mac:
         return (program, *(word for line in _OSASCRIPT for word in ("-e", line)), _subject(note), _body(note))
     urgency = "critical" if note.kind in NEEDS else "normal"

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from overhand.errors import OverhandError, ToolMissing
-from overhand.system import epoch_of, outside_runs
+from overhand.system import epoch_of, find_program, outside_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,11 +52,12 @@ def _open(env: Mapping[str, str], name: str, root: str, look: list[str]) -> subp
 
 
 def _tmux(env: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[bytes]:
+    program = find_program("tmux", env.get("PATH"))
+    if program is None:
+        raise ToolMissing("tmux is not installed.", "Install it, or look here: overhand log -f ID")
     try:
         return subprocess.run(
-            ["tmux", *words], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
+            [program, *words], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
         )
-    except FileNotFoundError:
-        raise ToolMissing("tmux is not installed.", "Install it, or look here: overhand log -f ID") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise OverhandError(f"tmux does not answer: {error}", "Look here instead: overhand log -f ID") from error

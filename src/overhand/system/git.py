@@ -12,6 +12,7 @@ import os
 from typing import NamedTuple
 
 from overhand.system.files import is_own, names_in, read_file
+from overhand.system.machine import find_program
 
 _PATIENCE = 30  # seconds
 _SETTINGS = (
@@ -215,10 +216,13 @@ def _output(args: list[str], where: dict[str, str]) -> str | None:
     """What git prints; None if it fails, is missing or takes too long."""
     import subprocess
 
+    program = find_program("git")
+    if program is None:
+        return None
     kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith("GIT_CONFIG_")}
     try:
         done = subprocess.run(
-            ["git", *args],
+            [program, *args],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=_PATIENCE,

@@ -20,6 +20,20 @@ SHIM_NAME = b"overhand-shim"
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
 
+def find_program(name: str, path: str | None = None) -> str | None:
+    """Where a program is installed; as `shutil.which`, without its imports.
+
+    A relative folder on PATH depends on the current one, which may be somebody else's project: it does not count.
+    """
+    folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
+    beside = [os.path.dirname(sys.executable)] if name == "overhand" else []  # in a virtual environment
+    for folder in (*folders, *beside):
+        found = f"{folder}/{name}"
+        if folder.startswith("/") and os.path.isfile(found) and os.access(found, os.X_OK):
+            return found
+    return None
+
+
 def now_stamp() -> str:
     """UTC with milliseconds, as every event carries it."""
     seconds = time.time()

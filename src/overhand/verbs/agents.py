@@ -113,7 +113,8 @@ def _files(session: Session, config: Any, names: list[str]) -> list[dict[str, An
 
 def _program(name: str) -> dict[str, Any]:
     """One agent program: whether it is installed and logged in, and what to do next."""
-    from overhand.agents import find_driver, find_program
+    from overhand.agents import find_driver
+    from overhand.system import find_program
 
     driver = find_driver(name)
     path = find_program(driver.program)
@@ -140,12 +141,11 @@ def _default(session: Session, config: Any) -> dict[str, str] | None:
 
 def installed_programs() -> dict[str, str]:
     """The agent programs on PATH."""
-    from shutil import which
-
     from overhand.agents import installable
+    from overhand.system import find_program
 
     known = (*(driver.program for driver in installable().values()), "aider")
-    return {program: path for program in known if (path := which(program))}
+    return {program: path for program in known if (path := find_program(program))}
 
 
 def example_file(name: str | None) -> str:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import agent_files, find_program, installable, load_agent, lookup, runnable_files
+from overhand.agents import agent_files, installable, load_agent, lookup, runnable_files
 from overhand.documents import decode_text, kind_of_tag, parse_request
 from overhand.errors import Busy, OverhandError, Refused
 from overhand.items import is_tag_behind, search_tags, sync_tag
@@ -18,6 +18,7 @@ from overhand.supervisor import hand_to_supervisor, running_supervisor
 from overhand.system import (
     Beneath,
     epoch_of,
+    find_program,
     is_stopped,
     linked_worktrees,
     machine_id,
@@ -212,7 +213,7 @@ def all_findings(session: Session) -> Iterator[Finding]:
 def tools() -> Iterator[Finding]:
     """Programs that Overhand uses if they are installed, and what this system cannot do."""
     for name, why in TOOLS.items():
-        if which(name) is None:
+        if find_program(name) is None:
             sentence = f"{why[:1].upper()}{why[1:]}."
             yield Finding(f"no-{name}", f"{name} is not installed.", sentence, f"Install {name}.", NOTE)
     if sys.platform == "darwin":
@@ -233,15 +234,6 @@ def shield(session: Session) -> Iterator[Finding]:
         what = f"Runs cannot be shielded here: {found['why']}."
         why = "A program that goes looking for the record, your settings or other tasks can change them."
         yield Finding("no-shield", what, why, "See docs/security.md, «The shield».", NOTE)
-
-
-def which(name: str) -> str | None:
-    """Where a program is; as `shutil.which`, without its imports."""
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        path = f"{folder}/{name}"
-        if folder and os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return None
 
 
 def locks(session: Session) -> Iterator[Finding]:
@@ -439,7 +431,7 @@ def facts(session: Session) -> dict[str, Any]:
         "bytes": _sizes(store.files)[0],
         "record_bytes": _sizes(Beneath(store.home))[0] if there else 0,
         "prepared": len(store.prepared()),
-        "tools": {name: which(name) for name in TOOLS},
+        "tools": {name: find_program(name) for name in TOOLS},
         "shield": probed_shield(store) if there else None,
     }
 

@@ -234,7 +234,7 @@ def _what_it_runs(root: str, name: str) -> list[str]:
     if name.endswith(".toml"):
         try:
             keys = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             return [f"cannot be read: {error}"]
         names = ("default_agent", "default_driver", "drivers", "checks", "notify", "routes", "approval")
         return [line for name in names if name in keys for line in _settings(name, keys[name])]
