@@ -165,8 +165,10 @@ def test_what_the_first_verb_makes(home: Path, state: Path) -> None:
         "paths": [root],
         "mark": {**seen, "root": [top.st_dev, top.st_ino]},
         "was": [],
+        "made": kept["made"],
         "replaced": "",
     }
+    assert kept["made"] > "2020"
     assert [one.name for one in mark.parent.iterdir()] == [".project"]
 
 

@@ -41,8 +41,20 @@ def test_what_is_typed_is_started_and_told_where_it_was_asked(house: Watched) ->
 
 
 def test_what_was_typed_before_it_began_is_taken_as_well(house: Watched) -> None:
+    house.store.ensure()
     house.write(AT, TYPED)
     house.begin()
+    house.becomes("#done-fix")
+
+
+def test_what_was_there_before_the_project_was_used_waits_for_a_person(house: Watched) -> None:
+    """It may have come with a clone."""
+    house.write(AT, TYPED)
+    house.begin()
+    why = "approval: no record of one (it came with the project's files; nobody typed it here)"
+    until(lambda: house.waits() == {f"{AT}#fix": why}, "a look at it")
+    assert house.items() == []
+    house.approve()
     house.becomes("#done-fix")
 
 

@@ -10,8 +10,8 @@ from overhand.errors import Busy, OverhandError
 from overhand.items import approve, find, sync, unrecorded
 from overhand.items import item as places
 from overhand.policy import Actor, Caller, user_name
-from overhand.record import Item, Notice, TagHeldBack
-from overhand.system import is_being_written
+from overhand.record import Item, Notice, TagHeldBack, record_times
+from overhand.system import epoch_of, is_being_written
 
 if TYPE_CHECKING:
     from overhand.items.item import ItemPlace
@@ -56,6 +56,9 @@ def handle_changed_file(
             task_id = sync.sync_tag(store, by, place.task).id
         elif place.task:
             continue  # a copy, or an id that is not known here
+        elif place.stage in ("delegated", "claimed") and _came_along(store, config, place):
+            if place.on_tags_line and place.key not in unrecorded.unrecorded_tags(store):
+                unrecorded.park(store, place.key, "it came with the project's files; nobody typed it here")
         elif place.on_tags_line and place.stage == "delegated":
             task_id = _typed(store, config, place, by, past, (since, until))
         elif place.on_tags_line and place.stage == "needs":
@@ -70,6 +73,14 @@ def handle_changed_file(
 def _asks(config: Config, place: ItemPlace) -> bool:
     """Whether the tag asks for something by itself."""
     return place.stage in ("delegated", "claimed") or (place.stage == "needs" and place.tag in config.auto_approved)
+
+
+def _came_along(store: Store, config: Config, place: ItemPlace) -> bool:
+    """Whether the tag was there before the project was used here, or its folder replaced: nobody typed it."""
+    route = config.route(place.kind)
+    if place.stage == "delegated" and route is not None and route.auto_approve:
+        return False  # no approval is needed, so it does not matter where it came from
+    return _changed(f"{store.root}/{place.path}") < epoch_of(max(record_times(store.home)))
 
 
 def _changed(path: str) -> float:

@@ -91,6 +91,15 @@ def recorded_root(record: str) -> str | None:
     return entry.paths[0] if entry and entry.paths else None
 
 
+def record_times(record: str) -> tuple[str, str]:
+    """When a project was first used here, and when another folder was last found at its path; empty for never.
+
+    Tags that were there before came with its files, and tasks that were queued before wait for a person.
+    """
+    entry = read_entry(record)
+    return (entry.made, entry.replaced) if entry else ("", "")
+
+
 def known_roots() -> list[Listed]:
     """Every project with a record."""
     registry = Registry()
@@ -277,7 +286,7 @@ def _make(registry: Registry, root: str) -> Found:
     seen = look(root)
     new = f"{registry.folder}/.new-{os.getpid()}"
     folder = next(place for place in registry.places(root) if not os.path.lexists(place))
-    entry = Entry(folder=folder, id=os.urandom(16).hex(), paths=[root], mark=seen, was=[])
+    entry = Entry(folder=folder, id=os.urandom(16).hex(), paths=[root], mark=seen, was=[], made=now_stamp())
     try:
         with MarkWriter(root, seen) as writer:
             entry.mark = writer.prepare(entry.id) or Mark(root=seen.root)

@@ -3,7 +3,7 @@
 $OVERHAND_STATE | $XDG_STATE_HOME/overhand | ~/.local/state/overhand
   projects/.lock                        held to make, move or remove a record, never to find one
   projects/<name>-<crc32 of path>[-n]/  a record; its name never changes, because shims write to it by that name
-      project.json                      {"v", "id", "paths": [own, aliases…], "mark", "was", "replaced"}
+      project.json                      {"v", "id", "paths": [own, aliases…], "mark", "was", "made", "replaced"}
       tasks/  supervisor/
   projects/<new name>-<crc32>[-n]       after a move: a link to the record
 """
@@ -51,6 +51,7 @@ class Entry(Record):
     paths: list[str]  # the project's own path, then others at which the same folder is mounted; empty if it lost it
     mark: Mark  # as last seen
     was: list[str]  # former paths, the latest last
+    made: str = ""  # when the project was first used here
     replaced: str = ""  # when another folder was last found at its path
 
     @property
@@ -82,8 +83,9 @@ def _entry(folder: str, raw: bytes) -> Entry | None:
     try:
         facts = load_line(raw.decode("utf-8", "surrogateescape"))
         fields = {name: facts[name] for name in ("id", "paths", "was", "replaced")}
+        fields["made"] = facts.get("made", "")
         mark = Mark(**{**facts["mark"], "root": tuple(facts["mark"]["root"])})
-        texts = (fields["id"], mark.id, fields["replaced"], *fields["paths"], *fields["was"])
+        texts = (fields["id"], mark.id, fields["made"], fields["replaced"], *fields["paths"], *fields["was"])
         is_sound = all(isinstance(text, str) for text in texts) and mark.mtime >= 0
         return Entry(folder=_target(folder), mark=mark, **fields) if is_sound else None
     except (ValueError, KeyError, TypeError):
@@ -93,7 +95,8 @@ def _entry(folder: str, raw: bytes) -> Entry | None:
 def write_entry(entry: Entry, folder: str = "") -> None:
     """Write a record's `project.json`, synced: without it all of its tasks would be lost."""
     facts = {"v": 1, "id": entry.id, "paths": entry.paths, "mark": vars(entry.mark), "was": entry.was}
-    raw = f"{dump_line({**facts, 'replaced': entry.replaced})}\n".encode("utf-8", "surrogateescape")
+    times = {"made": entry.made, "replaced": entry.replaced}
+    raw = f"{dump_line({**facts, **times})}\n".encode("utf-8", "surrogateescape")
     path = f"{folder or entry.folder}/project.json"
     new = f"{path}.new"  # only the holder of the lock writes it
     remove_file(new)

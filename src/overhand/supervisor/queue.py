@@ -10,6 +10,7 @@ from overhand.agents import QuotaPause, all_pauses, driver_of_task, find_stand_i
 from overhand.errors import OverhandError
 from overhand.items import retry_not_before
 from overhand.questions import has_waiting_process
+from overhand.record import record_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -116,9 +117,10 @@ class Queue:
         paused = all_pauses(self._store)
         drivers: dict[str, tuple[str, str | None]] = {}
         holding = {i: task for i, task in self._holding.items() if not waits_for_child(self._store, task)}
+        _, replaced = record_times(self._store.home)
         found: list[Decision] = []
         for task in self.queued:
-            if is_busy(task.id) or task.stop:
+            if is_busy(task.id) or task.stop or (task.queued_at or "") < replaced:
                 continue
             decision = self._decide(task, paused, drivers)
             if decision is None and fits(task, holding, config) and not is_held():

@@ -19,7 +19,7 @@ from overhand.policy import (
     require_person,
     require_trusted,
 )
-from overhand.record import ABSENT, Accepted, Judged, StopRequested, keep_environment, open_tasks
+from overhand.record import ABSENT, Accepted, Judged, StopRequested, keep_environment, open_tasks, record_times
 from overhand.runs import RUN_MARKER, end_checks, living_members, living_runs, read_task_handoff, same_pid_world
 from overhand.supervisor import hand_to_supervisor, running_supervisor
 from overhand.system import deadline, epoch_of, random_text, stop_detached
@@ -306,7 +306,7 @@ def require_runnable(session: Session, task: Task, *, again: bool = False) -> No
             f"Line {number} of the log of task {task.name} is damaged ({why}): what it did so far is not known.",
             "What to do: overhand doctor",
         )
-    if task.queued:
+    if task.queued and (task.queued_at or "") >= record_times(session.store.home)[1]:
         raise Refused(f"Task {handle} is queued already.", f"Wait for it: overhand wait {handle}")
     current = task.current_run
     if current is not None:

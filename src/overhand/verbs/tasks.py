@@ -260,6 +260,7 @@ def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[T
     """Add the reasons that the supervisor leaves in files: the day's budget is used up, or a provider's limit."""
     if not places:
         return
+    from overhand.record import record_times
     from overhand.system import read_file
 
     try:
@@ -268,8 +269,11 @@ def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[T
         paused = False
     if paused:
         _why_paused(session, places, states)
+    _, replaced = record_times(session.store.home)
     for task in states:
-        if task.requeued and task.id in places:
+        if task.id in places and (task.queued_at or "") < replaced:
+            places[task.id]["reason"] = f"this folder was replaced since; to start it: overhand run {task.name}"
+        elif task.requeued and task.id in places:
             from overhand.items import why_it_waits
 
             places[task.id]["reason"] = why_it_waits(task)
