@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,16 +16,17 @@ import pytest
 from overhand.supervisor import client
 from overhand.supervisor.client import peer_uid
 from overhand.supervisor.socket import Server
+from overhand.system import Lock
 from support.scene import QUICK, until
 
 if TYPE_CHECKING:
     from support.scene import Scene
 
-# Listens as another user, and says what it gets.
+# Listens, perhaps as another user, and says what it gets.
 STRANGER = """
 import os, socket, sys
 os.chdir(sys.argv[1]); s = socket.socket(socket.AF_UNIX); s.bind("sock")
-os.setresuid(65534, 65534, 65534)
+if sys.argv[2] == "another": os.setresuid(65534, 65534, 65534)
 s.listen(1)
 print("up", flush=True)
 peer, _ = s.accept(); peer.settimeout(5)
@@ -115,16 +117,31 @@ def test_a_client_that_never_finishes_is_dropped(scene: Scene) -> None:
         thread.join()
 
 
-def test_a_stranger_that_listens_gets_no_byte(scene: Scene) -> None:
-    if os.getuid() != 0:
+@pytest.mark.parametrize("user", ["this", "another"])
+@pytest.mark.parametrize("lock", ["free", "held"])
+def test_a_stranger_that_listens_gets_no_byte(scene: Scene, user: str, lock: str) -> None:
+    """Neither another user's program nor one of this user that is not the supervisor, whoever holds its lock."""
+    if user == "another" and os.getuid() != 0:
         pytest.skip("only root can become another user")
     scene.store.ensure()
-    with subprocess.Popen(
-        [sys.executable, "-c", STRANGER, scene.store.own], stdout=subprocess.PIPE, text=True
-    ) as stranger:
+    words = [sys.executable, "-c", STRANGER, scene.store.own, user]
+    held = Lock(f"{scene.store.own}/lock", "The lock") if lock == "held" else nullcontext()
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as stranger, held:
         assert stranger.stdout is not None
         assert stranger.stdout.readline() == "up\n"
         assert not client.wake_supervisor(scene.store, ["worker-1"])
+        assert stranger.stdout.readline() == "b''\n"
+
+
+def test_a_supervisor_takes_the_place_of_a_stranger(scene: Scene) -> None:
+    """The verb starts one, whose socket replaces the stranger's; the task is done, and nothing was sent elsewhere."""
+    scene.store.ensure()
+    scene.shell("worker", QUICK)
+    words = [sys.executable, "-c", STRANGER, scene.store.own, "this"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as stranger:
+        assert stranger.stdout is not None
+        assert stranger.stdout.readline() == "up\n"
+        assert scene.judged(scene.delegate()).status == "completed"
         assert stranger.stdout.readline() == "b''\n"
 
 

@@ -17,6 +17,7 @@ import pytest
 from overhand.errors import Refused
 from overhand.supervisor import client, hand_to_supervisor
 from overhand.supervisor.socket import Server
+from overhand.system import Lock
 from support.scene import until
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def test_a_live_run_survives_the_upgrade(scene: Scene, says: str) -> None:
 def test_a_newer_supervisor_is_left_alone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.store.ensure()
     monkeypatch.setattr("overhand.supervisor.socket.PROTOCOL", client.PROTOCOL + 1)
-    with Server(client.address(scene.store, client.own_folder(scene.store)), f"{scene.store.own}/sock") as server:
+    address = client.address(scene.store, client.own_folder(scene.store))
+    with Lock(f"{scene.store.own}/lock", "The lock"), Server(address, f"{scene.store.own}/sock") as server:
 
         def serve() -> None:
             select.select([server.listener], [], [])

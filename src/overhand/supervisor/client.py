@@ -214,7 +214,6 @@ def _send(store: Store, message: Mapping[str, object]) -> bytes | None:
 
     if not os.path.exists(f"{store.own}/sock"):
         return None
-    view = memoryview(dump_line(message).encode("utf-8", "surrogatepass") + b"\n")
     try:
         peer, folder = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM), own_folder(store)
     except OSError as error:  # no descriptor is free
@@ -222,8 +221,11 @@ def _send(store: Store, message: Mapping[str, object]) -> bytes | None:
     try:
         peer.settimeout(LOCK_PATIENCE)
         peer.connect(address(store, folder))
-        if peer_uid(peer) not in (None, os.getuid()):
-            return None  # another user's program listens there: it must not get our environment
+        known = is_our_supervisor(store, peer)
+        if known is False:
+            return None  # another program listens there
+        sent = message if known else {**message, "env": None}  # the record has the environment, too
+        view = memoryview(dump_line(sent).encode("utf-8", "surrogatepass") + b"\n")
         while view:
             view = view[peer.send(view) :]
         parts = []
@@ -241,13 +243,34 @@ def _send(store: Store, message: Mapping[str, object]) -> bytes | None:
 
 def peer_uid(peer: Any) -> int | None:
     """The user at the other end of a connected socket, as the kernel says; None where it doesn't."""
+    found = _credentials(peer)
+    return found[1] if found else None
+
+
+def is_our_supervisor(store: Store, peer: Any) -> bool | None:
+    """Whether the supervisor of this record listens there: the process of this user that holds its lock.
+
+    None if the kernel names no process, as it does for one outside of our container.
+    """
+    found = _credentials(peer)
+    if found is None:
+        return True  # no way to ask; the record's folder is open to this user only
+    pid, uid = found
+    path = f"{store.own}/lock"
+    if uid != os.getuid() or not is_held(path):
+        return False
+    return (pid == (kernel_holder(path) or lock_holder(path))) if pid else None
+
+
+def _credentials(peer: Any) -> tuple[int, int] | None:
+    """Process and user at the other end of a connected socket."""
     import _socket
 
     option = getattr(_socket, "SO_PEERCRED", None)
     if option is None:
         return None
     found = peer.getsockopt(_socket.SOL_SOCKET, option, 12)  # pid, uid, gid, as three ints
-    return int.from_bytes(found[4:8], sys.byteorder)
+    return int.from_bytes(found[:4], sys.byteorder), int.from_bytes(found[4:8], sys.byteorder)
 
 
 # The switch that makes a supervisor watch tags: a small file beside its lock that exists while it is on.
