@@ -171,7 +171,7 @@ class Tree(RuleBasedStateMachine):
             locked.append(RunEnded(run=ended, cause=cause, exit=0))
             state = locked.task
         os.makedirs(self.store.run_folder(task, ended))
-        collect_return(self.store, state, ended)
+        collect_return(self.store, state, self.store.run_folders(task, ended))
         state = spending.close_run(self.work, state, state.runs[-1])
         with self.store.lock(task, BY) as locked:
             locked.append(Judged(run=ended, status="failed", summary=""))

@@ -145,7 +145,7 @@ EVENTS: list[Event] = [
 
 @pytest.mark.parametrize("number", range(len(EVENTS)), ids=[f"{n}-{e.e}" for n, e in enumerate(EVENTS)])
 def test_line(number: int) -> None:
-    written = log_lines([EVENTS[number].line], STAMP).decode()
+    written = log_lines([EVENTS[number].replace(**STAMP).line]).decode()
     assert written == GOLDEN.read_text(encoding="utf-8").splitlines(keepends=True)[number]
 
 
@@ -160,7 +160,7 @@ def test_every_kind_is_here() -> None:
 @pytest.mark.parametrize("number", range(len(EVENTS)))
 def test_a_line_is_read_as_the_event_that_wrote_it(number: int) -> None:
     event = EVENTS[number]
-    (line,) = parse_log(log_lines([event.line], STAMP))
+    (line,) = parse_log(log_lines([event.replace(**STAMP).line]))
     found = read(line)
     assert type(found) is type(event)
     assert found is not None

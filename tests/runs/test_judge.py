@@ -148,7 +148,7 @@ def collect(place: Path, *events: dict[str, Any], **spec: Any) -> Returned:
     store = store_of(place)
     folders = store.run_folders("task", place.name)
     os.makedirs(folders.place, exist_ok=True)
-    noticed = collecting.collect_return(store, fold("task", events), place.name)
+    noticed = collecting.collect_return(store, fold("task", events), folders)
     return read_return(folders, spec, noticed=noticed)
 
 

@@ -33,6 +33,7 @@ from overhand.questions import (
 )
 from overhand.record import ABSENT, INPUTS_FILE, Accepted, LateReturn, RunEnded, RunStarted, new_run_id
 from overhand.runs import (
+    Collected,
     Prepared,
     archive_last_run,
     checks_before,
@@ -57,7 +58,7 @@ from overhand.runs import (
     write_result,
 )
 from overhand.supervisor import hand_to_supervisor
-from overhand.system import deadline, hold_life, repository_of, write_file
+from overhand.system import deadline, hold_life, is_there, repository_of, write_file
 from overhand.verbs import draft_in_session, make_tasks, note_refusal
 
 if TYPE_CHECKING:
@@ -320,6 +321,12 @@ async def _awaited(value: Any) -> object:
 
 def _end(batch: Batch, run: FunctionRun, value: Mapping[str, Any] | None, cause: Cause, pool: Pool) -> None:
     """Record the end and the verdict: at once where that is quick, else with the checks in between."""
+    with run.folders.workspace_files.held() as files:
+        held = run.folders.replace(workspace_files=files)
+        _record_end(batch, FunctionRun(run.task, run.run_id, held, run.prepared, run.quick), value, cause, pool)
+
+
+def _record_end(batch: Batch, run: FunctionRun, value: Mapping[str, Any] | None, cause: Cause, pool: Pool) -> None:
     actor = batch.actor
     quick = run.quick and cause == "exit" and (value is None or value["status"] == "completed")
     # a status and a text, and nothing else, are kept whole in OUTPUT.md
@@ -329,7 +336,7 @@ def _end(batch: Batch, run: FunctionRun, value: Mapping[str, Any] | None, cause:
         raw = encode_return(value) if value is not None and not plain else None
     except OverhandError as error:
         raw, cause, quick = encode_return(failure_return(error)), "error", False
-    if has_unread_files(actor.store, run.task):
+    if "ipc" in run.folders.workspace_files.names() and has_unread_files(actor.store, run.task):
         take_in_files(actor.store, actor.store.task(run.task.id), actor.by, final=True)
     with pool.paperwork if quick else nullcontext(), actor.store.lock(run.task.id, actor.by, known=run.task) as locked:
         current = locked.task.run(run.run_id)
@@ -367,12 +374,14 @@ def _judge_at_once(
     batch: Batch, run: FunctionRun, locked: LockedTask, current: Run, ended: RunEnded, given: object
 ) -> None:
     """The same evidence and the same verdict, and both events in one write."""
-    noticed = collect_return(batch.actor.store, locked.task, run.run_id)
-    if (usage := final_usage(run.folders.place, current)) is not None:
-        locked.append(usage_event(run.run_id, usage))
     over = current.replace(state="ended", cause=ended.cause, exit=ended.exit)
     spec = {"contract": run.task.contract, "tree": False}  # a quick run has no tree
-    case = gather_evidence(batch.actor, locked.task, over, spec, run.prepared.handoff, noticed, given)
+    noticed = collect_return(batch.actor.store, locked.task, run.folders)
+    if is_there(run.folders.place) and (usage := final_usage(run.folders.place, current)) is not None:
+        locked.append(usage_event(run.run_id, usage))
+    case = gather_evidence(
+        batch.actor, locked.task, over, Collected(run.folders, spec, run.prepared.handoff, noticed, given)
+    )
     if locked.task.stop:
         case = case.cancelled()
     result, judged = write_result(case, judge_run(case.found))

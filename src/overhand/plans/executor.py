@@ -184,7 +184,7 @@ class PlanExecutor:
         while events and not self.is_over:
             if not os.fstat(self.file).st_nlink:  # what is written there would be lost
                 raise NotFound(f"{EVENTS} of plan {self.task_id} was removed.")
-            data = log_lines([progress.as_json(event) for event in events], {})
+            data = log_lines([progress.as_json(event) for event in events])
             self.size = append_lines(self.file, data, self.size, sync=False)
             events = self._execute([command for event in events for command in self._apply(event)])
 

@@ -55,7 +55,9 @@ class Event:
         return cls._shape.problem_of(line)
 
     def __init__(self, **fields: object) -> None:
-        self.__dict__ = {name: value for name, value in fields.items() if value is not ABSENT}
+        if ABSENT in fields.values():
+            fields = {name: value for name, value in fields.items() if value is not ABSENT}
+        self.__dict__ = fields
 
     if not TYPE_CHECKING:
 

@@ -11,6 +11,8 @@ from overhand.system import Lock, ring_bells
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from overhand.record.events import Event
     from overhand.record.store import Store
     from overhand.record.task import By, Task
@@ -49,15 +51,25 @@ class LockedTask:
 
     def append(self, *events: Event, sync: bool = False) -> None:
         """Record events and take them into `task`."""
-        stamp = log.stamp(self.by)
-        data = log.log_lines([event.line for event in events], stamp)
-        self._size = log.append_lines(self._lock.fd, data, self._size, sync=sync)
+        stamped = stamp_events(events, self.by)
+        self._size = log.append_lines(self._lock.fd, log_data(stamped), self._size, sync=sync)
         self._wrote = True
-        for event in events:
-            add(self.task, event.replace(**stamp))
+        for event in stamped:
+            add(self.task, event)
         self.task.log_mark = self._lock.inode, self._size
 
     def __exit__(self, *_: object) -> None:
         self._lock.__exit__()
         if self._wrote:
             ring_bells(f"{self.record}/{WAITERS}")
+
+
+def stamp_events(events: Iterable[Event], by: By) -> list[Event]:
+    """The events with their time and their cause."""
+    stamp = log.stamp(by)
+    return [event.replace(**stamp) for event in events]
+
+
+def log_data(events: Iterable[Event]) -> bytes:
+    """The lines of a log for these events."""
+    return log.log_lines([event.line for event in events])

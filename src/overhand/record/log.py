@@ -90,10 +90,9 @@ def stamp(by: By) -> Line:
     return {"t": now_stamp(), "mono": round(time.monotonic(), 3), "boot": boot_id(), "by": by}
 
 
-def log_lines(events: Sequence[Line], stamp: Line) -> bytes:
-    """The lines of a log for these events, each with the stamp if any."""
-    end = f",{dump_line(stamp)[1:]}" if stamp else "}"
-    lines = [dump_line(event)[:-1] + end for event in events]
+def log_lines(events: Sequence[Line]) -> bytes:
+    """The lines of a log for these events."""
+    lines = [dump_line(event) for event in events]
     if max(map(len, lines), default=0) > MAX_EVENT:
         too_long = next(line for line in lines if len(line) > MAX_EVENT)
         raise StorageFailed(

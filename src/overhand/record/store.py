@@ -12,9 +12,9 @@ import time
 from overhand.errors import BadInput, OverhandError, StorageFailed, TaskNotFound, storage_failed
 from overhand.record import identity, log, registry
 from overhand.record.environment import drop_environment, keep_environment
-from overhand.record.events import Accepted, Created, fold
-from overhand.record.locked import WAITERS, LockedTask
-from overhand.record.task import Record
+from overhand.record.events import Accepted, Created, add, fold
+from overhand.record.locked import WAITERS, LockedTask, log_data, stamp_events
+from overhand.record.task import Record, Task
 from overhand.system import (
     LOCK_PATIENCE,
     Bell,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from overhand.record.task import By, Run, Task
+    from overhand.record.task import By, Run
 
 
 WORKSPACES = ".agent-workspaces"
@@ -65,10 +65,7 @@ class RunFolders(Record, frozen=True):
     place: str  # the run's own, in the record
     workspace: str  # of the task
     desk: str  # the run's own, in the workspace
-
-    @property
-    def workspace_files(self) -> Beneath:
-        return Beneath(self.root, self.workspace[len(self.root) + 1 :])
+    workspace_files: Beneath
 
     @property
     def desk_files(self) -> Beneath:
@@ -143,12 +140,14 @@ class Store:
         return self.files.at(f"{_checked_task(task_id)}/runs/{_checked_run(run_id)}")
 
     def run_folders(self, task_id: str, run_id: str) -> RunFolders:
+        record, workspace, run = self.record(task_id), self.workspace(task_id), _checked_run(run_id)
         return RunFolders(
             root=self.root,
-            record=self.record(task_id),
-            place=self.run_folder(task_id, run_id),
-            workspace=self.workspace(task_id),
-            desk=self.desk(task_id, run_id),
+            record=record,
+            place=f"{record}/runs/{run}",
+            workspace=workspace,
+            desk=f"{workspace}/runs/{run}",
+            workspace_files=self.files.at(task_id),
         )
 
     def life(self, task_id: str, run: Run) -> str:
@@ -322,16 +321,18 @@ class Store:
         """
         alone = sync and len(new) == 1  # then a log that can't be synced is taken back
         task_ids: list[str] = []
+        if not self._ensured:
+            self.ensure()
         try:
-            task_ids.extend(self._new_folder(one.agent) for one in new)
-            numbers = self._take_handles(task_ids)
-            for task_id in task_ids if env is not None else ():
-                keep_environment(self, task_id, env or {})
+            made = []
             with self.files.held() as files:
-                made = [
-                    self._new_task(task_id, number, one, by, files.at(task_id), start=start, sync=alone)
-                    for task_id, number, one in zip(task_ids, numbers, new, strict=True)
-                ]
+                task_ids.extend(self._new_folder(one.agent, files) for one in new)
+                numbers = self._take_handles(task_ids)
+                for task_id in task_ids if env is not None else ():
+                    keep_environment(self, task_id, env or {})
+                for task_id, number, one in zip(task_ids, numbers, new, strict=True):
+                    made.append(self._new_task(task_id, number, one, by, start=start, sync=alone))
+                    _show_handoff(files, task_id, one)
             if sync and not alone:
                 self.sync(task_ids)
             return made
@@ -345,11 +346,8 @@ class Store:
                     self.files.remove_tree(task_id)
             raise
 
-    def _new_task(
-        self, task_id: str, number: int, new: NewTask, by: By, files: Beneath, *, start: bool, sync: bool
-    ) -> Task:
-        """The record appears whole, by a rename: a killed process leaves a task or nothing. Then the workspace gets its
-        documents."""
+    def _new_task(self, task_id: str, number: int, new: NewTask, by: By, *, start: bool, sync: bool) -> Task:
+        """The record appears whole, by a rename: a killed process leaves a task or nothing."""
         import hashlib
 
         record = self._new_record(task_id)
@@ -359,26 +357,19 @@ class Store:
                 write_new(f"{record}/{name}", raw)
         digest = hashlib.sha256(new.handoff.encode("utf-8", "replace")).hexdigest()
         created = {"v": 1, "task": task_id, "handle": number, **new.created, "agent": new.agent, "handoff": digest}
-        lines = [event.line for event in (Created(**created), Accepted())[: 1 + start]]
-        stamp = log.stamp(by)
-        task = fold(task_id, [{**line, **stamp} for line in lines])
-        task.log_mark = log.create(record, log.log_lines(lines, stamp), sync=sync)
+        events = stamp_events((Created(**created), Accepted())[: 1 + start], by)
+        task = Task(task_id)
+        for event in events:
+            add(task, event)
+        task.log_mark = log.create(record, log_data(events), sync=sync)
         os.rename(record, self.record(task_id))
-        try:
-            files.write_new("HANDOFF.md", new.handoff)
-            if inputs := new.files.get(INPUTS_FILE):
-                files.write_new(INPUTS_FILE, inputs)
-        except OverhandError:
-            return task  # it is made; `furnish` writes them before its first run
         return task
 
-    def _new_folder(self, agent: str) -> str:
+    def _new_folder(self, agent: str, files: Beneath) -> str:
         """Make the folders of a new task; within a second, those of one name are numbered.
 
         The one in the project comes first, for it keeps another user of this checkout from taking the same id.
         """
-        if not self._ensured:
-            self.ensure()
         second = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
         if self._numbered[0] != second:
             self._numbered = second, {}
@@ -387,7 +378,7 @@ class Store:
         while True:
             task_id = first if number == 1 else f"{first}-{number}"
             try:
-                if self._make_folders(task_id):
+                if self._make_folders(task_id, files):
                     numbers[agent] = number
                     return task_id
                 number += 1
@@ -395,13 +386,14 @@ class Store:
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise
                 self.ensure()  # another process took everything away
+                files = self.files
 
-    def _make_folders(self, task_id: str) -> bool:
+    def _make_folders(self, task_id: str, files: Beneath) -> bool:
         """Make both folders of a new task; False if the id is taken."""
-        if not self.files.make_new_folder(task_id):
+        if not files.make_new_folder(task_id):
             return False
         if os.path.exists(self.record(task_id)):  # its workspace was cleaned away
-            self.files.remove_tree(task_id)
+            files.remove_tree(task_id)
             return False
         try:
             os.mkdir(self._new_record(task_id), 0o700)
@@ -429,13 +421,13 @@ class Store:
 
         self.ensure()
         (number,) = self._take_handles([task_id])
-        line = Created(**{"v": 1, "task": task_id, "handle": number, **created}).line
+        event = Created(**{"v": 1, "task": task_id, "handle": number, **created})
         record = self.record(task_id)
         new = f"{self.home}/tasks/.new-{task_id}-{random_text(6)}"
         try:
             os.mkdir(new, 0o700)
             write_new(f"{new}/HANDOFF.md", handoff)
-            log.create(new, log.log_lines([line], log.stamp(by)), sync=True)
+            log.create(new, log_data(stamp_events([event], by)), sync=True)
             os.rename(new, record)
         except OSError as error:
             shutil.rmtree(new, ignore_errors=True)
@@ -472,6 +464,16 @@ class Store:
     def wake_waiters(self, task_id: str) -> None:
         """Ring for every process that waits for this task."""
         ring_bells(f"{self.record(task_id)}/{WAITERS}")
+
+
+def _show_handoff(files: Beneath, task_id: str, new: NewTask) -> None:
+    """Put what the agent is given into its workspace; what fails is done by `furnish` before the first run."""
+    try:
+        files.write_new(f"{task_id}/HANDOFF.md", new.handoff)
+        if inputs := new.files.get(INPUTS_FILE):
+            files.write_new(f"{task_id}/{INPUTS_FILE}", inputs)
+    except OverhandError:
+        return
 
 
 def _checked_task(task_id: str) -> str:

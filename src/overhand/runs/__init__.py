@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from overhand.runs.control import ControlInput, child_of_control, handle_control, has_printed_delegation
     from overhand.runs.control import owes_report, report_to_parent
     from overhand.runs.ending import COULD_NOT_END, end_members, living_runs, still_alive, stop_cause, tell_left
-    from overhand.runs.evidence import Returned, collect_return, live_steps, preview_return, read_return
+    from overhand.runs.evidence import Collected, Returned, collect_return, live_steps, preview_return, read_return
     from overhand.runs.finish import can_be_mended, finish_run, gather_evidence, give_up, unjudged_run
     from overhand.runs.handover import is_resumable, message_event, shown_messages, tail_of_file, whole_message
     from overhand.runs.handover import write_previous_runs
@@ -42,7 +42,7 @@ else:
             "control": "ControlInput child_of_control handle_control has_printed_delegation owes_report "
             "report_to_parent",
             "ending": "COULD_NOT_END end_members living_runs still_alive stop_cause tell_left",
-            "evidence": "Returned collect_return live_steps preview_return read_return",
+            "evidence": "Collected Returned collect_return live_steps preview_return read_return",
             "finish": "can_be_mended finish_run gather_evidence give_up unjudged_run",
             "handover": "is_resumable message_event shown_messages tail_of_file whole_message write_previous_runs",
             "judge": "Evidence Fact Verdict judge_run verification",

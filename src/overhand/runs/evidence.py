@@ -24,13 +24,13 @@ from overhand.documents import (
     validate_data,
 )
 from overhand.record import read_state
-from overhand.system import MAX_DOCUMENT, Beneath, pid_namespace
+from overhand.system import MAX_DOCUMENT, Beneath, is_there, pid_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from overhand.agents import StreamSummary
-    from overhand.documents import Output, Return
+    from overhand.documents import Handoff, Output, Return
     from overhand.record import Run, RunFolders, Store, Task
     from overhand.runs.judge import Fact
 
@@ -51,6 +51,17 @@ class Returned:
     unverified: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What an ended run was given, and where the rest of the evidence lies."""
+
+    folders: RunFolders
+    spec: dict[str, Any]
+    handoff: Handoff
+    problems: Sequence[Problem] = ()  # noticed while its return was collected
+    given: object = None  # what a function returned
+
+
 def read_return(
     folders: RunFolders,
     spec: dict[str, Any],
@@ -65,23 +76,28 @@ def read_return(
     The first that parses counts. It is read from what was collected; of a live run, from its desk. Nothing is changed.
     """
     problems = list(noticed)
+    if not live and not is_there(folders.place):  # of a function that kept nothing there
+        return _read_return(folders, None, spec, given, heard, problems)
     with (folders.desk_files if live else Beneath(folders.place)).held() as files:
         return _read_return(folders, files, spec, given, heard, problems)
 
 
 def _read_return(
     folders: RunFolders,
-    files: Beneath,
+    files: Beneath | None,
     spec: dict[str, Any],
     given: object,
     heard: StreamSummary | None,
     problems: list[Problem],
 ) -> Returned:
+    there = files.names() if files else []
+    doors: list[Returned | None] = [_from_output(files)] if files and "OUTPUT.md" in there else []
     if given is not None:
-        doors: tuple[Returned | None, ...] = (_from_json("result.json", given),)
+        doors.append(_from_json("result.json", given))
     else:
-        doors = (_from_result(files), _from_words(heard) if heard else _from_stdout(folders.place))
-    found = [r for r in (_from_output(files), *doors) if r is not None]
+        doors.append(_from_result(files) if files and "result.json" in there else None)
+        doors.append(_from_words(heard) if heard else _from_stdout(folders.place))
+    found = [r for r in doors if r is not None]
     if not found:
         return Returned(problems=tuple(problems))
     first = next((r for r in found if r.value and r.value.status), found[0])
@@ -91,14 +107,14 @@ def _read_return(
             if other is not first and other.value and other.value.status not in (None, first.value.status):
                 text = f"{first.source} says {first.value.status}, {other.source} says {other.value.status}."
                 problems.append(Problem("return-contradicts", text, of="substance"))
-    return _examined(first, spec, folders, files, problems)
+    return _examined(first, spec, folders, files if "data.json" in there else None, problems)
 
 
 def _examined(
-    found: Returned, spec: dict[str, Any], folders: RunFolders, files: Beneath, problems: Sequence[Problem] = ()
+    found: Returned, spec: dict[str, Any], folders: RunFolders, files: Beneath | None, problems: Sequence[Problem] = ()
 ) -> Returned:
-    """The return with its data file, compared with the contract and the promised sections."""
-    value, data_problems = _with_data(found.value, files)
+    """The return with its data file, if there is one, compared with the contract and the promised sections."""
+    value, data_problems = _with_data(found.value, files) if files else (found.value, [])
     facts, broken, unverified = _promised(spec, value, folders)
     contract = _contract(spec, found, value, folders.place)
     more = [*data_problems, *contract, *broken, *_required_sections(spec, found)]
@@ -111,12 +127,14 @@ def _examined(
 _COLLECTED = ("OUTPUT.md", "result.json", "data.json", "CONTEXT.md", "handoff.md", "usage.jsonl")
 
 
-def collect_return(store: Store, task: Task, run_id: str) -> list[Problem]:
+def collect_return(store: Store, task: Task, folders: RunFolders) -> list[Problem]:
     """Copy what the agent left on its desk into the record; the caller is the only one that judges the run."""
-    folders = store.run_folders(task.id, run_id)
-    desk = f"runs/{run_id}"
+    desk = folders.desk[len(folders.workspace) + 1 :]
     with folders.workspace_files.held() as files:
-        noticed = _take_top_level(store, task, files, desk) if files.exists("OUTPUT.md") else []
+        whole = files.names()
+        noticed = _take_top_level(store, task, files, desk) if "OUTPUT.md" in whole else []
+        if whole and "OUTPUT.md" not in whole and "runs" not in whole:
+            return []  # of a function that wrote nothing
         there = files.names(desk)
         if not there and (blocker := files.in_the_way(desk)):
             text = f"{store.relative(blocker)} is a link or no folder; nothing in it was read."
@@ -162,11 +180,9 @@ def _is_dead(store: Store, task: Task, run: Run) -> bool:
     return was_seen or not store.is_alive(task.id, run)
 
 
-def _from_output(files: Beneath) -> Returned | None:
+def _from_output(files: Beneath) -> Returned:
     raw = files.read("OUTPUT.md")
-    if raw is not None:
-        return _read_output(raw)
-    return Returned("OUTPUT.md", problems=(_unreadable(_NO_FILE),)) if files.exists("OUTPUT.md") else None
+    return Returned("OUTPUT.md", problems=(_unreadable(_NO_FILE),)) if raw is None else _read_output(raw)
 
 
 def preview_return(raw: bytes, spec: dict[str, Any], folders: RunFolders) -> Returned:

@@ -25,14 +25,14 @@ from overhand.questions import (
 )
 from overhand.record import Accepted, Judged, Notice, read_state
 from overhand.runs import checks, control, evidence, prepare, result, spending, worktree
+from overhand.runs.evidence import Collected
 from overhand.runs.judge import Evidence, Verdict, judge_run
 from overhand.runs.result import Case
 from overhand.system import epoch_of, mask_secrets, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from overhand.documents import Handoff, Problem
     from overhand.policy import Actor
     from overhand.record import Event, Run, Store, Task
     from overhand.runs.evidence import Returned
@@ -90,11 +90,12 @@ def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Tas
         task = actor.store.task(task_id)
         if not mine or unjudged_run(task) is None:
             return task
-        noticed = evidence.collect_return(actor.store, task, ended.id)
+        folders = actor.store.run_folders(task_id, ended.id)
+        noticed = evidence.collect_return(actor.store, task, folders)
         task = spending.close_run(actor, task, ended)
         spec = prepare.read_spec(actor.store, task, ended)
         handoff = parse_handoff(str(spec.get("handoff", "")))
-        case = gather_evidence(actor, task, ended, spec, handoff, noticed)
+        case = gather_evidence(actor, task, ended, Collected(folders, spec, handoff, noticed))
         if actor.store.task(task_id).is_unwanted:
             case = case.cancelled()
         verdict = judge_run(case.found)
@@ -162,20 +163,12 @@ def _only_one(place: str, patient: bool) -> Iterator[bool]:
         os.close(fd)
 
 
-def gather_evidence(
-    actor: Actor,
-    task: Task,
-    ended: Run,
-    spec: dict[str, Any],
-    handoff: Handoff,
-    noticed: Sequence[Problem] = (),
-    given: object = None,
-) -> Case:
+def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) -> Case:
     """Everything the verdict and the receipt rest on."""
-    folders = actor.store.run_folders(task.id, ended.id)
+    folders, spec, handoff = collected.folders, collected.spec, collected.handoff
     place = folders.place
     summary = stream_summary(place, ended.driver)
-    returned = evidence.read_return(folders, spec, given, summary, noticed)
+    returned = evidence.read_return(folders, spec, collected.given, summary, collected.problems)
     root = actor.store.root
     promised = promises_files(handoff)
     baseline = worktree.read_baseline(folders.record) if promised else {}
@@ -213,7 +206,7 @@ def gather_evidence(
         "sensitive": worktree.sensitive(changed or ()),
         "leftovers": ended.leftovers,
     }
-    return Case(actor, task, ended, place, returned, found, look_at)
+    return Case(actor, task, ended, folders, returned, found, look_at)
 
 
 def _changes(actor: Actor, task: Task, ended: Run, place: str) -> tuple[list[str] | None, bool]:
@@ -260,7 +253,7 @@ def _met_limit(case: Case, verdict: Verdict) -> bool:
 def _wait_for_provider(case: Case) -> Task:
     """Queue the task again, without a verdict: it continues after the reset, or another agent takes over now."""
     store = case.actor.store
-    summary = stream_summary(case.place, case.ended.driver)
+    summary = stream_summary(case.folders.place, case.ended.driver)
     if summary is None:
         return case.task
     event = limit_met(store, case.task, case.ended, summary)

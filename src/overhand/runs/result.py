@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from overhand.policy import Actor
-    from overhand.record import Run, Store, Task
+    from overhand.record import Run, RunFolders, Store, Task
     from overhand.runs.evidence import Returned
     from overhand.runs.judge import CheckFact, Evidence, Fact, Verdict
     from overhand.system import Beneath
@@ -42,7 +42,7 @@ class Case:
     actor: Actor
     task: Task
     ended: Run
-    place: str
+    folders: RunFolders
     returned: Returned
     found: Evidence
     look_at: dict[str, Any]
@@ -55,7 +55,7 @@ class Case:
 def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
     """Write the documents; returns the result and the event that vouches for them."""
     actor, task, ended = case.actor, case.task, case.ended
-    folder, workspace = actor.store.record(task.id), actor.store.workspace_files(task.id)
+    folder, workspace = case.folders.record, case.folders.workspace_files
     result = without_secrets(result_of(case, verdict), actor.secrets)
     output = _promote(case, folder, verdict)
     if output is not None:
@@ -76,8 +76,8 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
     put_new(f"{folder}/result.json", encoded)
     if not ended.attached:  # a function's report is made on request
         written = run_report(actor.store, task, ended, result)
-        put_file(f"{case.place}/report.json", dump_line(written) + "\n")
-        put_file(f"{case.place}/report.md", "\n".join(report_lines(written)) + "\n")
+        put_file(f"{case.folders.place}/report.json", dump_line(written) + "\n")
+        put_file(f"{case.folders.place}/report.md", "\n".join(report_lines(written)) + "\n")
     return result, Judged(
         run=ended.id,
         status=verdict.status,
@@ -127,7 +127,7 @@ def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
         "usage": usage_of_task(task),
         "source": returned.source,
         "output": None,
-        "run_folder": case.actor.store.relative(case.place),
+        "run_folder": case.actor.store.relative(case.folders.place),
         "look_at": case.look_at,
         "repairs": task.repairs,
     }
@@ -183,7 +183,7 @@ def _masked(value: Any, secrets: Mapping[str, str]) -> Any:
 
 def _promote(case: Case, folder: str, verdict: Verdict) -> bytes | None:
     """The accepted return becomes the task's OUTPUT.md; a phantom never does, it stays in the run's folder."""
-    place, task, returned = case.place, case.task, case.returned
+    place, task, returned = case.folders.place, case.task, case.returned
     if returned.value is None or verdict.claimed is None:
         return None
     raw = returned.raw
