@@ -319,7 +319,7 @@ def test_stopping_a_function_refuses_its_result(project: Project) -> None:
         gate.set()
     assert task.wait().status == "cancelled"
     project.close()
-    (kept,) = task.folder.glob("runs/*/late-result.json")
+    (kept,) = Path(project.session.store.record(task.id)).glob("runs/*/late-result.json")
     assert "Too late." in kept.read_text()
 
 
