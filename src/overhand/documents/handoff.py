@@ -55,7 +55,7 @@ _EXPECTED = {
     "fix": "The fault no longer occurs",
     "none": "What the task asks for",
 }
-_DEFAULT_RETURN = "- What was done, what was checked, and what is left open"
+DEFAULT_RETURN = "- What was done, what was checked, and what is left open"
 _CONTEXT_LIMIT = 4000
 _WAIVER = "(may be unchanged)"
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
@@ -146,11 +146,19 @@ def render_handoff(handoff: Handoff) -> str:
 
 def with_kind_defaults(handoff: Handoff, kind: str | None) -> Handoff:
     """The handoff with its kind's defaults for missing deliverables and return requirements."""
+    if handoff.deliverables and handoff.return_requirements:
+        return handoff
     return replace(
         handoff,
-        deliverables=handoff.deliverables or (Deliverable(text=_EXPECTED.get(kind or "", _EXPECTED["none"])),),
-        return_requirements=handoff.return_requirements or _DEFAULT_RETURN,
+        deliverables=handoff.deliverables or expected_of_kind(kind),
+        return_requirements=handoff.return_requirements or DEFAULT_RETURN,
     )
+
+
+@lru_cache(maxsize=64)
+def expected_of_kind(kind: str | None) -> tuple[Deliverable, ...]:
+    """What is expected of a task of this kind that names nothing."""
+    return (Deliverable(text=_EXPECTED.get(kind or "", _EXPECTED["none"])),)
 
 
 def deliverable_lines(deliverables: Iterable[Deliverable]) -> str:
@@ -249,7 +257,10 @@ def _step(text: str, marker: str, line: int) -> HandoffStep:
 
 def promises_files(handoff: Handoff) -> bool:
     """Whether it names files to check at the end."""
-    return any(one.path for one in handoff.deliverables)
+    for one in handoff.deliverables:  # noqa: SIM110 -- of a generator, each task would make four
+        if one.path:
+            return True
+    return False
 
 
 def wanted_contract(handoff: Handoff) -> str | None:

@@ -177,6 +177,8 @@ def _is_contained(body: str) -> bool:
 
 def contain_in_section(body: str) -> str:
     """`body` written so that it cannot leave its section."""
+    if not body:
+        return ""
     body = unix_lines(body)
     if _is_contained(body):
         return body
@@ -324,7 +326,7 @@ def entry(text: str, box: str | None = None) -> str:
 
 def list_lines(texts: Iterable[str]) -> str:
     """Texts as a list, without a final newline."""
-    return "".join(entry(one) for one in texts).rstrip("\n")
+    return "".join([entry(one) for one in texts]).rstrip("\n")
 
 
 def split_note(text: str) -> tuple[str, str]:

@@ -248,8 +248,7 @@ def return_to_output(value: Return, title: str = "", agent: str = "") -> Output:
     spent = f"{seconds:g}s" if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) else ""
     notes = [(one.type, FileNote(one.path, one.summary)) for one in value.artifacts]
     named = [(f"{one.type}: " if one.type else "", one) for one in value.errors]
-    texts = (f"{kind}{one.message} {one.recommendation}".strip() for kind, one in named)
-    errors = "\n".join(f"- {text}" for text in texts)
+    errors = "\n".join([f"- {f'{kind}{one.message} {one.recommendation}'.strip()}" for kind, one in named])
     return Output(
         title=title,
         status=value.status if value.status in STATUSES else None,

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import installable
 from overhand.documents import (
     CONTRACTS,
+    DEFAULT_RETURN,
     Deliverable,
     Handoff,
     HandoffStep,
     KeyFile,
     contract_name,
     decode_text,
+    expected_of_kind,
     lint_handoff,
     parse_handoff,
     wanted_contract,
@@ -200,7 +202,7 @@ def compose(brief: Brief, root: str, contract: str | None) -> Handoff:
             f"The title has {len(title)} characters.",
             "Keep it to a line; put the rest into --context or --handoff FILE.",
         )
-    base = parse_handoff(read_document(brief.handoff)) if brief.handoff is not None else Handoff(task="")
+    base = parse_handoff(read_document(brief.handoff)) if brief.handoff is not None else _EMPTY
     if not title and not base.task.strip():
         raise nothing_to_do()
     returns = [f"- {line}" for line in brief.returns]
@@ -208,21 +210,24 @@ def compose(brief: Brief, root: str, contract: str | None) -> Handoff:
         returns.append(f"Use: {contract} contract")
     pairs = (text.partition("=") for text in brief.file)
     key_files = (KeyFile(path.strip(), why.strip()) for path, _, why in pairs)
-    asked = replace(
+    deliverables = (*base.deliverables, *(_deliverable(root, text) for text in brief.deliverable))
+    return replace(
         base,
         task=title or base.task,
         context=_joined(base.context, "\n\n".join(brief.context)),
         key_files=(*base.key_files, *key_files),
         constraints=(*base.constraints, *brief.constraint),
-        deliverables=(*base.deliverables, *(_deliverable(root, text) for text in brief.deliverable)),
-        return_requirements=_joined(base.return_requirements, "\n".join(returns)),
+        deliverables=deliverables or expected_of_kind(brief.kind),
+        return_requirements=_joined(base.return_requirements, "\n".join(returns)) or DEFAULT_RETURN,
         plan=(*base.plan, *(HandoffStep(" ", text) for text in brief.step)),
     )
-    return with_kind_defaults(asked, brief.kind)
+
+
+_EMPTY = Handoff(task="")
 
 
 def _joined(first: str, second: str) -> str:
-    return "\n\n".join(part for part in (first.strip(), second.strip()) if part)
+    return "\n\n".join([part for part in (first.strip(), second.strip()) if part])
 
 
 def _deliverable(root: str, text: str) -> Deliverable:

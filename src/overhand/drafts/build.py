@@ -106,7 +106,7 @@ def _outside(brief: Brief, caller: Caller, store: Store) -> Draft:
 
 def _new_task(agent: str, text: str, created: dict[str, Any], files: Mapping[str, bytes]) -> NewTask:
     """The task as it will be recorded; empty fields are not."""
-    created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
+    created = {name: value for name, value in created.items() if value or value == ""}
     return NewTask(agent=agent, handoff=text, created=created, files=files)
 
 

@@ -189,10 +189,10 @@ def _promote(case: Case, folder: str, verdict: Verdict) -> bytes | None:
     raw = returned.raw
     if raw is None:
         output = return_to_output(returned.value, task.title, task.agent)
-        raw = mask_secrets(render_output(output), case.actor.secrets).encode("utf-8", "replace")
+        raw = render_output(output).encode("utf-8", "replace")
         if verdict.status != verdict.claimed:  # else it is the task's
             os.makedirs(place, 0o700, exist_ok=True)
-            put_file(f"{place}/OUTPUT.md", raw)
+            put_file(f"{place}/OUTPUT.md", _mask(raw, case.actor.secrets))
     if verdict.status == "partial" and verdict.claimed == "completed":
         raw = _corrected(raw, verdict)
     elif verdict.status != verdict.claimed:
@@ -200,11 +200,16 @@ def _promote(case: Case, folder: str, verdict: Verdict) -> bytes | None:
     elif any(problem.code == "status-filled-in" for problem in verdict.problems):
         output, _ = parse_output(raw.decode("utf-8", "replace"))
         raw = render_output(replace(output, status=verdict.status)).encode("utf-8", "replace")
-    text = raw.decode("utf-8", "surrogateescape")
-    if (masked := mask_secrets(text, case.actor.secrets)) != text:
-        raw = masked.encode("utf-8", "surrogateescape")
+    raw = _mask(raw, case.actor.secrets)
     put_new(f"{folder}/OUTPUT.md", raw)
     return raw
+
+
+def _mask(raw: bytes, secrets: Mapping[str, str]) -> bytes:
+    """A document without the values of secret variables."""
+    if not secrets:
+        return raw
+    return mask_secrets(raw.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
 
 
 def _corrected(raw: bytes, verdict: Verdict) -> bytes:
