@@ -128,7 +128,8 @@ def test_goose_is_told_and_found_out(tmp_path: Path) -> None:
         SORRY,
     ]
     with house("goose", tmp_path, {"write": [*script, *[SORRY] * 3]}, git=True) as place:
-        told = place.delegate("Write new.txt. script:write", "--read-only", wait=False)
+        words = ("--read-only", "--set", "shield=off")
+        told = place.delegate("Write new.txt. script:write", *words, wait=False)
         assert "Goose has no sandbox" in told["may"]
         done = place.judged()
         assert (done["status"], len(done["runs"])) == ("failed", 1)

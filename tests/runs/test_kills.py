@@ -203,7 +203,7 @@ def test_an_agent_that_removes_its_workspace_lives_on(scene: Scene) -> None:
 def test_an_agent_that_removes_its_runs_record_is_not_started_again(scene: Scene) -> None:
     """Without `life` nobody can see that it lives: it is lost, its processes are leftovers, `stop` ends them."""
     scene.shell("worker", 'until [ -s go ]; do sleep 0.01; done; rm -r "$(cat go)"; touch up; exec sleep 2147480917')
-    task = scene.delegate()
+    task = scene.delegate("x", "--set", "shield=off")  # behind it, it could not
     scene.running(task)  # a supervisor that looks at it after this takes it for lost by itself
     (scene.path / "go").write_text(str(scene.place(task).parent))
     scene.appears("up")

@@ -19,7 +19,7 @@ from overhand.words import LEVELS, duration
 
 if TYPE_CHECKING:
     from overhand.documents import Handoff
-    from overhand.policy import Actor, Config
+    from overhand.policy import Actor
     from overhand.record import Amount, LockedTask, Run, Store, Task
     from overhand.system import Beneath
 
@@ -38,24 +38,23 @@ class Prepared:
 
 def prepare(actor: Actor, task: Task) -> Prepared:
     """Read agent and HANDOFF, take the baseline and run the checks on the base, once per task."""
-    config = actor.config_of(task)
-    agent = find_agent(actor.store.root, task.agent, config)
+    agent = find_agent(actor.store.root, task.agent, actor.config_of(task))
     require_trusted(actor.store.root, agent.trusted_with)
     actor.store.furnish(task.id)
     if task.runs:
         handover.write_previous_runs(actor.store, task)
     text, handoff = read_task_handoff(actor.store, task.id)
     take_baseline(actor.store, task, handoff)
-    shield = shield_of(actor.store, config, agent, task, handoff)
+    shield = shield_of(actor, agent, task, handoff)
     if task.checks and not task.runs:
-        checks.checks_before(actor, task, shield.enter_checks)
+        checks.checks_before(actor, task, walls.enter_checks(actor.store, task.id) if shield.enter else ())
     return Prepared(agent, handoff, text, worktree.tree_snapshot(actor.store.root), shield=shield)
 
 
-def shield_of(store: Store, config: Config, agent: Agent, task: Task, handoff: Handoff) -> walls.Shield:
+def shield_of(actor: Actor, agent: Agent, task: Task, handoff: Handoff) -> walls.Shield:
     """The shield of the next run; one that may only read, and promises no file, has no business in the project."""
     read_only = _level(task, agent) == "read" and not promises_files(handoff)
-    return walls.shield_run(store, config, agent, task, read_only=read_only)
+    return walls.shield_run(actor, agent, task, read_only=read_only)
 
 
 def read_task_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.agents import Agent
-    from overhand.policy import Config
+    from overhand.policy import Actor, Config
     from overhand.record import Run, Store, Task
 
 AUTO = False  # whether `auto` shields
@@ -42,7 +42,6 @@ class Shield:
 
     facts: dict[str, Any] | None = None
     enter: tuple[str, ...] = ()
-    enter_checks: tuple[str, ...] = ()
 
 
 NO_SHIELD = Shield()
@@ -59,9 +58,9 @@ def shield_setting(config: Config, agent: Agent, settings: Mapping[str, Any]) ->
     return wanted_shield(own, config.least_shield, agent.shield if agent.is_of_project else None)
 
 
-def shield_run(store: Store, config: Config, agent: Agent, task: Task, *, read_only: bool) -> Shield:
+def shield_run(actor: Actor, agent: Agent, task: Task, *, read_only: bool) -> Shield:
     """The shield of the task's next run; raises NotShielded where it is required and would not hold."""
-    setting = shield_setting(config, agent, task.settings)
+    store, setting = actor.store, shield_setting(actor.config, agent, task.settings)
     if setting == "off":
         return Shield({"held": False, "why": _TURNED_OFF})
     if setting == "auto" and not AUTO:
@@ -69,9 +68,9 @@ def shield_run(store: Store, config: Config, agent: Agent, task: Task, *, read_o
     probe = probe_shield(_state(store))
     walls, names = walls_of(store, task.id, read_only=read_only)
     plan = plan_mounts(walls) if probe.how != "off" else Plan((), store.root)
-    facts = shield_facts(probe, plan, names, os.environ)
+    facts = shield_facts(probe, plan, names, actor.env)
     if facts["held"]:
-        return Shield(facts, tuple(shield_words(plan)), enter_checks(store, task.id))
+        return Shield(facts, tuple(shield_words(plan)))
     if setting == "require":
         raise refusal(facts["why"], is_child=bool(task.settings.get("shielded")))
     return Shield(facts)
@@ -94,10 +93,9 @@ def walls_of(store: Store, task_id: str, *, read_only: bool, checking: bool = Fa
     if read_only:
         found["project"] = root
     else:
-        hooks = f"{root}/.git/hooks"
         found["other tasks"] = store.workspaces
         found[".overhand"] = f"{root}/.overhand" if os.path.isdir(f"{root}/.overhand") else ""
-        found["git hooks"] = _made(hooks) if os.path.isdir(f"{root}/.git") else ""
+        found["git hooks"] = _made(f"{git}/hooks") if (git := _git_folder(root)) else ""
     found["Overhand itself"] = _installation(root)
     protected = {name: path for name, path in found.items() if path}
     writable = ((workspace,) if not checking else ()) + (() if read_only else (root,))
@@ -106,6 +104,16 @@ def walls_of(store: Store, task_id: str, *, read_only: bool, checking: bool = Fa
 
 def _is_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _git_folder(folder: str) -> str:
+    """The `.git` of the repository around a folder; empty if there is none, or if it is elsewhere."""
+    while not os.path.isdir(f"{folder}/.git"):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return ""
+        folder = above
+    return f"{folder}/.git"
 
 
 def _made(folder: str, mode: int = 0o777) -> str:
