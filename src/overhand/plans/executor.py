@@ -240,14 +240,14 @@ class PlanExecutor:
 
     def _is_unbegun(self, task_id: str, attempt: int) -> bool:
         try:
-            return tasks.never_started(self.actor.store.task(task_id), attempt)
+            return tasks.never_started(self.actor.store.recorded(task_id), attempt)
         except NotFound:
             return False
 
     def look_up(self, task_id: str) -> None:
         """Look at a node's task, if it is still there."""
         try:
-            child = self.actor.store.task(task_id)
+            child = self.actor.store.recorded(task_id)
         except NotFound:
             self.handle(*self._lost(task_id))
         else:
@@ -270,7 +270,7 @@ class PlanExecutor:
         if result and result["data"] is None and not result["checks"] and not result["problems"]:
             self._keep(child.id, digest, results.Value(None, result["summary"], size=len(result["summary"])))
         if child.status not in (None, "completed"):
-            self.plan_changed(self.actor.store.task(self.task_id))
+            self.plan_changed(self.actor.store.recorded(self.task_id))
         self.handle(*self._news_of(child, digest))
 
     def _news_of(self, child: Task, digest: str = "") -> list[PlanEvent]:
@@ -362,7 +362,7 @@ class PlanExecutor:
         if task_id is None:
             return [confirmed]
         why = _STOPPED.get(command.facts.get("why", ""), "its plan needs it no more")
-        at_once = self.actor.store.task(self.task_id).stop == "now"
+        at_once = self.actor.store.recorded(self.task_id).stop == "now"
         try:
             child = tasks.stop(self.actor, task_id, "now" if at_once else why, why)
         except NotFound:
@@ -400,7 +400,7 @@ class PlanExecutor:
             ask_question(self.actor.store, self.task_id, self.run_id, asking, self.actor.by)
         except StopIteration:
             pass  # it was asked before, and something else since
-        return list(self._approvals(self.actor.store.task(self.task_id), time.time()))
+        return list(self._approvals(self.actor.store.recorded(self.task_id), time.time()))
 
     def _merge(self, command: Command) -> list[PlanEvent]:
         try:
@@ -413,7 +413,7 @@ class PlanExecutor:
         else:
             facts = results.merge(self.actor, self.task_id, self.run_id, self.plan, given)
         merged = PlanEvent("Merged", time.time(), attempt=command.attempt, facts=facts)
-        return [*self._cancelled(), merged] if self.actor.store.task(self.task_id).is_unwanted else [merged]
+        return [*self._cancelled(), merged] if self.actor.store.recorded(self.task_id).is_unwanted else [merged]
 
     def _finish(self, command: Command) -> list[PlanEvent]:
         self.starter.before_finish()

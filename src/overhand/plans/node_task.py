@@ -104,7 +104,7 @@ def caller_of(store: Store, task: Task, run_id: str) -> Caller:
     may = True
     if task.parent is not None:
         try:
-            may = bool(store.task(task.parent.task).settings.get("can_delegate", True))
+            may = bool(store.recorded(task.parent.task).settings.get("can_delegate", True))
         except TaskNotFound:
             pass  # it was cleaned away; the plan itself was allowed
     shielded = bool(task.settings.get("shielded"))

@@ -198,7 +198,7 @@ def merge(actor: Actor, task_id: str, run_id: str, plan: Plan, given: Sequence[N
                 f"{place}/merge",
                 root=store.root,
                 env=actor.env,
-                wanted=lambda: not store.task(task_id).is_unwanted,
+                wanted=lambda: not store.recorded(task_id).is_unwanted,
             )
         except _MergeFailed as error:
             return {"status": "failed", "why": str(error)[:1500]}
@@ -295,7 +295,7 @@ def finish(actor: Actor, task_id: str, run_id: str, command: Command, execution:
     store = actor.store
     folder, place = store.record(task_id), store.run_folder(task_id, run_id)
     merged = read_state(f"{place}/{MERGED}", _MOST) or {}
-    result = _result(store, store.task(task_id), run_id, command, execution, merged)
+    result = _result(store, store.recorded(task_id), run_id, command, execution, merged)
     output = _output(execution.plan, result).encode("utf-8", "replace")
     put_file(f"{place}/OUTPUT.md", output)
     put_file(f"{folder}/OUTPUT.md", output)

@@ -148,7 +148,7 @@ def accepted_plan(store: Store, task: Task) -> Plan:
 
 def begin_plan(actor: Actor, task_id: str) -> str | None:
     """The plan's next run, which has no process; None if another process began it or it is no longer wanted."""
-    task = actor.store.task(task_id)
+    task = actor.store.recorded(task_id)
     try:
         plan = accepted_plan(actor.store, task)
         reserve_budget(actor, task)
@@ -175,7 +175,7 @@ def _begin_run(locked: LockedTask, run_id: str) -> None:
 
 def ensure_started(actor: Actor, task_id: str, run_id: str) -> Task:
     """A plan's task whose run has begun; a kill may have interrupted that."""
-    task = actor.store.task(task_id)
+    task = actor.store.recorded(task_id)
     if task.runs[-1].state == "starting":
         with actor.store.lock(task_id, actor.by) as locked:
             if locked.task.runs[-1].state == "starting":
@@ -353,7 +353,7 @@ class NodeTasks:
         made, refused = self._make([command for command in commands if command.node not in self.by_node], start=False)
         nodes = [NodeStart(task, self._agent_of(command), draft, None) for command, task, draft in made]
         for command in again:
-            task = self.actor.store.task(self.by_node[command.node])
+            task = self.actor.store.recorded(self.by_node[command.node])
             resume = resume_of(task, command, cause=command.id)
             nodes.append(NodeStart(task, self._agent_of(command), None, resume))
         self.starter.start(nodes)
@@ -384,7 +384,7 @@ class NodeTasks:
         """Give the messages sent so far to all nodes that begin from now on."""
         size = self.actor.store.log_size(self.defaults.state.id)
         if size != self._log_size:
-            self.defaults = node_task.with_messages(self.defaults, self.actor.store.task(self.defaults.state.id))
+            self.defaults = node_task.with_messages(self.defaults, self.actor.store.recorded(self.defaults.state.id))
             self._log_size = size
 
     def _draft(self, command: Command) -> Draft:
@@ -409,7 +409,7 @@ class NodeTasks:
                 fresh.append(command)
                 continue
             try:
-                if command.attempt > 1 or never_started(self.actor.store.task(task_id), 1):
+                if command.attempt > 1 or never_started(self.actor.store.recorded(task_id), 1):
                     next_attempt(self.actor, task_id, command)
             except NotFound:  # it was cleaned away since: the node begins anew
                 fresh.append(command)

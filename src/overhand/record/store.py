@@ -191,18 +191,26 @@ class Store:
         except OSError:
             return -2
 
-    def task(self, task_id: str) -> Task:
-        """What is recorded about one task now, or a prepared one."""
+    def recorded(self, task_id: str) -> Task:
+        """What is recorded about one task now."""
         events = log.read_log(self.record(task_id))
-        raw = self.workspace_files(task_id).read("HANDOFF.md") if not events else None
-        if not events and raw is None:
+        if not events:
             raise TaskNotFound(f"There is no task {task_id}.", "See them all: overhand list")
-        task = fold(task_id, events)
-        if raw is not None:  # its title is in its HANDOFF.md
-            from overhand.documents import parse_handoff
+        return fold(task_id, events)
 
-            task.title = parse_handoff(raw.decode("utf-8", "replace")).title or task.id
-            task.agent = task.agent or task.id.split("-")[0]
+    def task(self, task_id: str) -> Task:
+        """What is recorded about one task now, or a prepared one: its title is in its HANDOFF.md."""
+        try:
+            return self.recorded(task_id)
+        except TaskNotFound:
+            raw = self.workspace_files(task_id).read("HANDOFF.md")
+            if raw is None:
+                raise
+        from overhand.documents import parse_handoff
+
+        task = fold(task_id, [])
+        task.title = parse_handoff(raw.decode("utf-8", "replace")).title or task.id
+        task.agent = task.agent or task.id.split("-")[0]
         return task
 
     def tasks(self, task_ids: Iterable[str] | None = None) -> list[Task]:

@@ -189,7 +189,7 @@ class Loop:
         if self._jobs.is_busy(task_id):
             return  # it is handled again when its job is done
         try:
-            task = self._store.task(task_id)
+            task = self._store.recorded(task_id)
         except OverhandError:
             self._forget(task_id)
             self._plans.child_gone(task_id)
@@ -388,7 +388,7 @@ def open_window(store: Store, task_id: str, env: Mapping[str, str]) -> None:
     from overhand.supervisor.tmux import watch_in_tmux
 
     try:
-        watch_in_tmux(store.root, store.task(task_id), env)
+        watch_in_tmux(store.root, store.recorded(task_id), env)
     except OverhandError as error:
         say(f"{task_id}: {error.message}")
 

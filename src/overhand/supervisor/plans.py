@@ -88,7 +88,7 @@ class Plans:
                 executor.resume()
             for child in changed:
                 executor.look_up(child)
-            executor.plan_changed(self._store.task(task_id))
+            executor.plan_changed(self._store.recorded(task_id))
         except BaseException as error:
             if executor is not None and is_new:
                 executor.close()
@@ -116,7 +116,7 @@ class Plans:
         """Handle a failed job: reopen the plan from disk, or give up one that repeatedly can't be opened."""
         self.drop(task_id)
         try:
-            task = self._store.task(task_id)
+            task = self._store.recorded(task_id)
         except OverhandError:
             return
         current = task.current_run

@@ -180,7 +180,7 @@ def waits_for(store: Store, task: Task) -> str | None:
     if not task.after:
         return None
     try:
-        status = store.task(task.after).status
+        status = store.recorded(task.after).status
     except OverhandError:
         status = "failed"
     if status == "completed":

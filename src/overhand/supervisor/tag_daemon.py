@@ -339,7 +339,7 @@ def _look_at(store: Store, config: Config, ripe: dict[str, Touched]) -> Looked:
         except (OverhandError, OSError) as error:
             found.notes.append(("error", {"path": path, "why": str(error)}))
     for task_id in dict.fromkeys(found.tasks):
-        task = store.task(task_id)
+        task = store.recorded(task_id)
         shown = task.tag
         path = shown.path if shown else ""
         if shown and shown.repairs and shown.repairs[-1] >= began:
@@ -358,7 +358,7 @@ def _bring(store: Store, tasks: Iterable[str]) -> list[str]:
     brought = []
     for task_id in tasks:
         try:
-            task = store.task(task_id)
+            task = store.recorded(task_id)
         except OverhandError:
             continue  # the id of a task that is not recorded here
         if task.item is not None and (task.status is None or is_tag_behind(task)):

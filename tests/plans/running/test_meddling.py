@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,8 +13,6 @@ from plans.running.stage import COPY, FAILED, SKIPPED, STOPPED, VERIFIED, node, 
 from support.scene import until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from plans.running.stage import Stage
 
 WAIT = "touch up; until [ -e go ]; do sleep 0.02; done"

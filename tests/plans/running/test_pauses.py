@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +14,6 @@ from support import player
 from support.scene import until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from plans.running.stage import Stage
 
 NODES: dict[str, Any] = {"a": node("claude"), "b": node("quick"), "c": node("quick", "a")}
