@@ -98,7 +98,7 @@ class Ground:
         return {"env": env, **identity(self.user)}
 
     def argv(self, *argv: str, walls: Walls | None = None) -> list[str]:
-        return [self.python, behind_shield.__file__, json.dumps(asdict(walls or self.walls)), *argv]
+        return [self.python, behind_shield.__file__, json.dumps((walls or self.walls)._asdict()), *argv]
 
     def run(self, *argv: str, walls: Walls | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
         """A program behind the shield until its end."""
@@ -417,8 +417,8 @@ def test_walls_that_would_not_hold_are_refused(ground: Ground, name: str) -> Non
 def probed(ground: Ground, folder: str, *before: str, anew: bool = True) -> dict[str, str]:
     """What a process of its own finds out."""
     script = (
-        "import sys, json; from dataclasses import asdict; from overhand.system.shield import *\n"
-        "print(json.dumps(asdict(probe_shield(sys.argv[1], anew=sys.argv[2] == 'True'))))"
+        "import sys, json; from overhand.system.shield import *\n"
+        "print(json.dumps(probe_shield(sys.argv[1], anew=sys.argv[2] == 'True')._asdict()))"
     )
     argv = [*before, ground.python, "-c", script, folder, str(anew)]
     done = subprocess.run(argv, capture_output=True, **TEXT, check=True, **ground.outside)

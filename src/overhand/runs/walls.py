@@ -6,8 +6,7 @@ docs/security.md says what holds and what stays open.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from overhand.agents import lookup
 from overhand.errors import NotShielded
@@ -36,8 +35,7 @@ _IN_PROCESS = "a function in your own Python process can't be shielded"
 _NOT_CHECKED = 'echo "overhand: not started, because the shield would not hold: $0" >&2; exit 126'
 
 
-@dataclass(frozen=True, slots=True)
-class Shield:
+class Shield(NamedTuple):
     """How a run is shielded: what is recorded about it, and what stands before its program's arguments."""
 
     facts: dict[str, Any] | None = None

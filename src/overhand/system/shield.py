@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from overhand.errors import OverhandError
 from overhand.system import files, machine
@@ -37,8 +36,7 @@ main(sys.argv[1:])
 _MAX_LINKS = 40  # as in the kernel
 
 
-@dataclass(frozen=True, slots=True)
-class Walls:
+class Walls(NamedTuple):
     """Which folders a program may not change. The innermost folder that contains a path decides.
 
     Folders, never single files: the mount of a file is gone as soon as another file is renamed onto it from outside.
@@ -50,8 +48,7 @@ class Walls:
     cwd: str
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What to mount, outer folders first; or why these walls would not hold, and then no mounts."""
 
     mounts: tuple[tuple[How, str], ...]
@@ -59,8 +56,7 @@ class Plan:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ShieldProbe:
+class ShieldProbe(NamedTuple):
     """Whether this machine lets us put up a shield, else why not; and whether signals stay inside it."""
 
     how: Literal["exec", "off"]
@@ -68,8 +64,7 @@ class ShieldProbe:
     signals: Literal["scoped", "open"] = "open"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What is at a path, its last part not followed."""
 
     kind: Literal["folder", "link", "file", "missing"]
@@ -316,7 +311,7 @@ def _remembered(folder: str, key: str) -> ShieldProbe | None:
 
 def _remember(folder: str, key: str, probe: ShieldProbe) -> None:
     try:
-        files.write_file(f"{folder}/{_CACHE}", json.dumps({"key": key, **asdict(probe)}))
+        files.write_file(f"{folder}/{_CACHE}", json.dumps({"key": key, **probe._asdict()}))
     except OverhandError:
         return  # a full disk: the next process tries again
 
