@@ -241,13 +241,13 @@ def test_who_looked_before_it_was_known_to_wait_is_woken_once_more(scene: Scene,
         def look_first(fd: int, how: int) -> None:
             patched.undo()
             watches.stirred()
-            assert not blocked.is_asking(desk, scene.state(task))
+            assert not blocked.is_asking((desk,), scene.state(task))
             lock(fd, how)
 
         patched.setattr(fcntl, "flock", look_first)
         waiting = permissions.Waiting(scene.store, task, run, asked)
     assert watches.stirred() == [task]
-    assert blocked.is_asking(desk, scene.state(task))
+    assert blocked.is_asking((desk,), scene.state(task))
     waiting.end()
     watches.runs.drop(task)
 

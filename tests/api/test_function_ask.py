@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -87,7 +88,7 @@ def test_asks_again_until_it_is_answered(workshop: ProjectDir) -> None:
     handle = delegate(workshop, "asks")
     (question,) = asked(workshop, handle).questions
     assert (question.text, question.options, question.step) == ("--which?", ["--red", "blue=2"], "Paint")
-    place = workshop.path / ".agent-workspaces" / state_of(workshop, handle).id / "runs"
+    place = Path(Store(str(workshop.path)).record(state_of(workshop, handle).id)) / "runs"
     until(lambda: list(place.glob("*/waiting/again-1")), "it was told to call again")
     until(lambda: list(place.glob("*/waiting/ask-1-*")), "it calls again")
     workshop.run("answer", str(handle), "blue=2", check=True)

@@ -157,14 +157,15 @@ def test_who_gives_up_waiting_is_no_longer_blocked(house: ProjectDir, tool: str)
     house.agent("caller", command=[sys.executable, GIVES_UP, tool, json.dumps(given)])
     house.run("delegate", "Ask", "--agent", "caller", "--json", check=True)
     store = Store(str(house.path))
-    (place,) = until(lambda: list(house.path.glob(".agent-workspaces/caller-*/runs/*")), "a run")
-    task_id = place.parent.parent.name
+    task_id = next(task.id for task in store.tasks() if task.agent == "caller")
+    run = until(lambda: store.task(task_id).current_run, "a run")
+    place = Path(store.run_folder(task_id, run.id))
     locks = until(lambda: [one for one in place.glob("waiting/*") if is_held(str(one))], "its waiting")
-    assert has_waiting_process(Beneath(str(place)))
+    assert has_waiting_process((Beneath(str(place)),))
     (house.path / "cancel").touch()
     until(lambda: not any(one.exists() and is_held(str(one)) for one in locks), "the end of its waiting")
     if tool == "ask":
-        assert not blocked.is_asking(Beneath(str(place)), store.task(task_id))
+        assert not blocked.is_asking((Beneath(str(place)),), store.task(task_id))
     (house.path / "over").touch()
     done = house.run("wait", "1", "--json").json
     assert done["summary"] == "Gone on without an answer."

@@ -229,7 +229,7 @@ def _spawn(path: str, argv: list[str], env: Mapping[str, str], **options: Any) -
         _look_like(argv)
         os.environ.clear()
         os.environ.update(env)
-        code = importlib.import_module("overhand.supervisor.loop").main(argv[4:])
+        code = importlib.import_module("overhand.supervisor.__main__").main(argv[4:])
         sys.stdout.flush()
     finally:
         os._exit(code)

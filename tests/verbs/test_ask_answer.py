@@ -247,7 +247,7 @@ def test_the_walk_can_be_left(yard_of_questions: ProjectDir, leave: str) -> None
 
 
 def test_ask_and_answer_import_nothing_heavy(quiet: ProjectDir) -> None:
-    """Also in the run itself, where `ask` records the question and waits for the answer."""
+    """Also in the run itself, where `ask` writes a call and waits for the reply."""
     code = (
         f"import sys; sys.path[:0] = {sys.path!r}; from overhand.cli import main; code = main(sys.argv[1:]); "
         "print(*sorted(sys.modules), file=sys.stderr); sys.exit(code)"
@@ -262,6 +262,7 @@ def test_ask_and_answer_import_nothing_heavy(quiet: ProjectDir) -> None:
         cwd=quiet.path, env=quiet.environment(), capture_output=True, text=True, check=True,
     )  # fmt: skip
     quiet.run("wait", shown["task_id"], check=True)
-    for loaded in (done.stderr, (quiet.path / "asked.err").read_text()):
-        assert "overhand.questions.record" in loaded.split()
+    called = (quiet.path / "asked.err").read_text()
+    for loaded, ours in (done.stderr, "overhand.questions.record"), (called, "overhand.verbs.calls"):
+        assert ours in loaded.split()
         assert set(loaded.split()).isdisjoint(LIGHT), set(loaded.split()) & set(LIGHT)

@@ -92,7 +92,9 @@ def _run(words: list[str], progress: _Progress, *, as_json: bool) -> int:
         from overhand.cli.plan import Picture
 
         session.draw = Picture().draw
-    answer = verb.function()(session, **parsed.values)
+    from overhand.verbs import call_verb
+
+    answer = call_verb(verb, session, parsed.values)
     progress.clear()
     if session.store.note:
         session.tell(session.store.note)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ from overhand.documents import (
 from overhand.errors import BadInput, NotFound, Refused
 from overhand.policy import parse_budget, parse_setting
 from overhand.record import Record
-from overhand.system import read_file
+from overhand.system import read_file, read_given
 from overhand.words import LEVELS, is_name
 
 if TYPE_CHECKING:
@@ -243,7 +242,7 @@ def _deliverable(root: str, text: str) -> Deliverable:
 
 def read_document(path: str) -> str:
     """A document from a file or, for `-`, from standard input."""
-    raw = sys.stdin.buffer.read(16 * 1024 * 1024 + 1) if path == "-" else read_file(os.path.realpath(path))
+    raw = read_given(path)
     if raw is None:
         raise NotFound(f"There is no file {path}.", "Name an existing file, or - for standard input.")
     text, problems = decode_text(raw)
@@ -275,19 +274,22 @@ def choose_contract(
     if not wanted or brief.files.get(wanted):
         return wanted, brief.files
     if wanted.endswith(".json"):
-        schema = read_schema(os.path.join(os.getcwd() if brief.contract else root, wanted))
-        return wanted, {**brief.files, CONTRACT_FILE: schema}
+        path = os.path.join(os.getcwd() if brief.contract else root, wanted)
+        if brief.contract or wanted_contract(handoff):  # the caller named it, not the project's settings
+            raw = read_given(wanted if brief.contract else path)
+        else:
+            raw = read_file(os.path.realpath(path))
+        return wanted, {**brief.files, CONTRACT_FILE: read_schema(path, raw)}
     name = contract_name(wanted)
     if name not in CONTRACTS:
         raise BadInput(f"There is no contract {wanted!r}.", f"Use {', '.join(CONTRACTS)}, or a JSON Schema file.")
     return name, brief.files
 
 
-def read_schema(path: str) -> bytes:
-    """A JSON Schema from a file; an invalid one is refused now, not after the work."""
+def read_schema(path: str, raw: bytes | None) -> bytes:
+    """A JSON Schema from a file with these bytes; an invalid one is refused now, not after the work."""
     from overhand.documents import load_json, validate_data
 
-    raw = read_file(os.path.realpath(path))
     if raw is None:
         raise NotFound(f"There is no contract file {path}.", "Name a JSON Schema file.")
     schema, error = load_json(decode_text(raw)[0])

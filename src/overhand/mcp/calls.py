@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput, NotAllowed, NotFound, TimedOut
-from overhand.verbs import VERBS, Session
+from overhand.verbs import VERBS, Session, call_verb
 from overhand.words import option_duration
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _fits(kind: str | None, value: object) -> bool:
 
 def _verb(name: str, session: Session, **given: Any) -> Payload:
     row = next(row for row in VERBS if row.name == name)
-    return row.function()(session, **given).payload
+    return call_verb(row, session, given).payload
 
 
 def _delegate(service: Service, session: Session, given: Given) -> Payload:

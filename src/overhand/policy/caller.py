@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar
 
-from overhand.errors import NotAllowed, OverhandError
+from overhand.errors import NotAllowed, OverhandError, StaleRun
 from overhand.system import (
     ancestors_of,
     environment_of,
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
 
 # the run that a function agent of this process is in: (project, task, run)
 inside_run: ContextVar[tuple[str, str, str] | None] = ContextVar("inside_run", default=None)
+# the call from inside a run that the supervisor carries out in this thread: its id is noted in every event
+current_call: ContextVar[str] = ContextVar("current_call", default="")
 
 
 class Caller:
     """A person, or a recorded run."""
 
-    __slots__ = ("can_delegate", "depth", "left", "level", "live", "path", "run", "shielded", "task")
+    __slots__ = (
+        *("attached", "can_delegate", "current", "depth", "left", "level", "live", "path", "run", "shielded", "task"),
+    )
 
     def __init__(
         self,
@@ -48,12 +52,16 @@ class Caller:
         can_delegate: bool = True,
         level: str = "full",
         shielded: bool = False,
+        current: bool = True,
+        attached: bool = False,
     ) -> None:
         self.task, self.run, self.depth, self.path = task, run, depth, path
         self.left = left  # seconds until the calling run's deadline
         self.live, self.can_delegate = live, can_delegate
         self.level = level  # what it may do itself, and so the most that it can grant
         self.shielded = shielded  # and so what it delegates must be
+        self.current = current  # the run holds its task
+        self.attached = attached  # no supervisor looks after the run
 
     @property
     def is_person(self) -> bool:
@@ -62,7 +70,8 @@ class Caller:
 
     def by(self, via: str) -> dict[str, Any]:
         if self.run:
-            return {"kind": "run", "run": self.run, "via": via}
+            by = {"kind": "run", "run": self.run, "via": via}
+            return {**by, "call": call} if (call := current_call.get()) else by
         return {"kind": "person", "user": user_name(), "via": via}
 
 
@@ -122,7 +131,18 @@ def find_caller(store: Store) -> Caller:
         run = task.run(run_id)
         if run is not None:
             return _from_run(store, task, run)
-    return Caller()
+    if (here := inside_run.get()) and here[0] == store.root:  # a run is never a person
+        raise StaleRun(f"There is no run {here[2]} of task {here[1]}.", "Nothing more is to be done here: end.")
+    return _claimed(store) or Caller()
+
+
+def _claimed(store: Store) -> Caller | None:
+    """The run that the environment names, where its record cannot be read, as in some sandboxes: no person."""
+    task_id, run_id = (os.environ.get(name, "") for name in ("OVERHAND_TASK", "OVERHAND_RUN"))
+    if os.environ.get("OVERHAND_PROJECT") != store.root or not (is_task_id(task_id) and is_run_id(run_id)):
+        return None
+    there = os.path.isdir(store.desk(task_id, run_id)) and store.log_size(task_id) < 0
+    return Caller(task_id, run_id, can_delegate=False, level="read") if there else None
 
 
 def _signs(store: Store) -> list[tuple[str, str]]:
@@ -198,6 +218,8 @@ def _from_run(store: Store, task: Task, run: Run) -> Caller:
         can_delegate=bool(task.settings.get("can_delegate", True)),
         level=task.level,
         shielded=run.is_shielded or bool(task.settings.get("shielded")),
+        current=task.current_run is run and not run.has_ended,
+        attached=run.attached,
     )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from overhand.record import Run, Task
     from overhand.system import Beneath
 
+    Places = tuple[Beneath, ...]  # of the run: its desk, and its folder in the record
     Blocker = Literal["ask", "child", "file"]
 
 AGAIN = 30.0  # seconds within which an agent should call again after `ask` asked it to
@@ -29,18 +30,18 @@ _FEW = 100  # bytes of such a mark
 _FOR_ANSWER, _FOR_TASK = ("ask-",), tuple("0123456789")  # how the names of waiting marks begin
 
 
-def why_blocked(desk: Beneath, task: Task, run: Run, *, quiet: bool, child_waits: bool) -> Blocker | None:
+def why_blocked(places: Places, task: Task, run: Run, *, quiet: bool, child_waits: bool) -> Blocker | None:
     """What the run is known to wait for; `quiet`: it shows no sign of life, `child_waits`: all it delegated waits."""
-    if is_asking(desk, task):
+    if is_asking(places, task):
         return "ask"
-    if child_waits and _has_mark(desk, _FOR_TASK):
+    if child_waits and _has_mark(places, _FOR_TASK):
         return "child"
     return "file" if quiet and files.has_file_question(task, run) else None
 
 
-def has_waiting_process(desk: Beneath) -> bool:
+def has_waiting_process(places: Places) -> bool:
     """Whether one of its processes still waits for an answer or a task; cheap."""
-    return _has_mark(desk, (*_FOR_ANSWER, *_FOR_TASK))
+    return _has_mark(places, (*_FOR_ANSWER, *_FOR_TASK))
 
 
 def update_blocked(actor: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
@@ -49,8 +50,8 @@ def update_blocked(actor: Actor, task_id: str, *, quiet: bool, child_waits: bool
     task, run = taken.task, taken.task.current_run
     files.redeliver(actor.store, task)
     if run is not None and not run.has_ended:
-        desk = actor.store.desk_files(task_id, run.id)
-        blocker = why_blocked(desk, task, run, quiet=quiet, child_waits=child_waits)
+        places = actor.store.run_folders(task_id, run.id).both
+        blocker = why_blocked(places, task, run, quiet=quiet, child_waits=child_waits)
         if (blocker is not None) != (run.waiting is not None):
             record_blocked(actor, task_id, run.id, is_blocked=blocker is not None)
     return taken.unfinished
@@ -70,24 +71,30 @@ def may_park(actor: Actor, task_id: str) -> bool:
     run = task.current_run
     if run is None or run.waiting is None or not task.open_questions:
         return False
-    desk = actor.store.desk_files(task_id, run.id)
-    return why_blocked(desk, task, run, quiet=True, child_waits=False) is not None
+    places = actor.store.run_folders(task_id, run.id).both
+    return why_blocked(places, task, run, quiet=True, child_waits=False) is not None
 
 
-def is_asking(desk: Beneath, task: Task) -> bool:
+def is_asking(places: Places, task: Task) -> bool:
     """Whether one of its processes waits in `ask`, or is about to call again."""
-    if _has_mark(desk, _FOR_ANSWER):
+    if _has_mark(places, _FOR_ANSWER):
         return True
     # only now: a call leaves its mark before it releases its lock
     again = [f"again-{question.seq}" for question in task.open_questions]
-    with desk.at("waiting").held() as marks:
-        return any(0 <= _age(marks.read(name, _FEW)) < AGAIN for name in again)
+    for place in places:
+        with place.at("waiting").held() as marks:
+            if any(-1 < _age(marks.read(name, _FEW)) < AGAIN for name in again):  # it is written rounded
+                return True
+    return False
 
 
-def _has_mark(desk: Beneath, prefixes: tuple[str, ...]) -> bool:
+def _has_mark(places: Places, prefixes: tuple[str, ...]) -> bool:
     """Whether a process holds one of the run's waiting marks whose names begin so."""
-    with desk.at("waiting").held() as marks:
-        return any(name.startswith(prefixes) and marks.is_locked(name) for name in marks.names())
+    for place in places:
+        with place.at("waiting").held() as marks:
+            if any(name.startswith(prefixes) and marks.is_locked(name) for name in marks.names()):
+                return True
+    return False
 
 
 def _age(written: bytes | None) -> float:

@@ -106,12 +106,12 @@ def _is_unread(store: Store, task_id: str, run_id: str | None, question: Questio
     """Whether the process that asked ended before it had the answer: its mark is still in the run's folder."""
     if run_id is None or question.via != "ask":
         return False
-    return bool(unread_marks(store.desk_files(task_id, run_id), question.seq))
+    return any(unread_marks(place, question.seq) for place in store.run_folders(task_id, run_id).both)
 
 
-def unread_marks(desk: Beneath, seq: int) -> list[str]:
+def unread_marks(place: Beneath, seq: int) -> list[str]:
     """What processes left that asked this question and ended, killed or out of time, without its answer."""
-    with desk.at("waiting").held() as marks:
+    with place.at("waiting").held() as marks:
         asked = [name for name in marks.names() if name.startswith(f"ask-{seq}-") and not marks.is_locked(name)]
         again = [f"again-{seq}"] if marks.exists(f"again-{seq}") else []
     return [f"waiting/{name}" for name in asked + again]

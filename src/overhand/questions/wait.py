@@ -60,22 +60,33 @@ class WaitingMark:
 
     def __init__(self, desk: Beneath | None, seq: int | None = None) -> None:
         name = f"{os.getpid()}-{random_text(4)}"
-        self._desk, self._path = desk, f"waiting/{name}" if seq is None else f"waiting/ask-{seq}-{name}"
+        self._desk, self._name = desk, name if seq is None else f"ask-{seq}-{name}"
         self._fd: int | None = None
 
     def __enter__(self) -> None:
         if self._desk is not None:
-            self._fd = self._desk.lock(self._path, make=True)
+            self._fd = self._desk.lock(f"waiting/.{self._name}", make=True)
+            self._desk.rename(f"waiting/.{self._name}", f"waiting/{self._name}")  # it is seen as soon as it counts
 
     def __exit__(self, *_: object) -> None:
-        if self._desk is not None and self._fd is not None:
-            self._desk.remove(self._path)
+        if self._fd is not None:
+            self.remove()
+            self.release()
+
+    def remove(self) -> None:
+        if self._desk is not None:
+            self._desk.remove(f"waiting/{self._name}")
+
+    def release(self) -> None:
+        """Let go of the lock as a process that is killed does: the file stays."""
+        if self._fd is not None:
             os.close(self._fd)
+            self._fd = None
 
 
-def mark_of_caller(store: Store, task_id: str | None, run_id: str | None) -> WaitingMark:
-    """The mark of a process that waits for tasks: the run that it belongs to, if any, holds no slot meanwhile."""
-    return WaitingMark(store.desk_files(task_id, run_id) if task_id is not None and run_id is not None else None)
+def mark_of_caller(store: Store, task_id: str | None, run_id: str | None, seq: int | None = None) -> WaitingMark:
+    """The mark of a process that waits for tasks, or an answer: its run, if any, holds no slot meanwhile."""
+    return WaitingMark(store.desk_files(task_id, run_id) if task_id is not None and run_id is not None else None, seq)
 
 
 def leave_waiting_mark(desk: Beneath, seq: int) -> None:

@@ -68,6 +68,11 @@ class RunFolders(Record, frozen=True):
     workspace_files: Beneath
 
     @property
+    def both(self) -> tuple[Beneath, Beneath]:
+        """The run's own folders, of which the agent may write to the first."""
+        return self.desk_files, Beneath(self.place)
+
+    @property
     def desk_files(self) -> Beneath:
         return Beneath(self.root, self.desk[len(self.root) + 1 :])
 
@@ -87,6 +92,7 @@ class Store:
         self._ensured = False
         self._numbered: tuple[str, dict[str, int]] = "", {}  # a second, and the last number by agent in it
         self._parents: dict[str, str] = {}  # by task, the run that delegated it
+        self.supervise: Callable[[list[str]], None] | None = None  # in the supervisor itself: how tasks are handed over
         # What others found out, kept for as long as this store lives:
         self.calling_runs: dict[int, list[tuple[str, str]]] = {}  # by pid, the task and run that it may be part of
         self.uncapped: dict[str, int] = {}  # by task without budget or parent, the size of its log at that time

@@ -103,6 +103,7 @@ def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepare
         enter=prepared.shield.enter,
     )
     write_new(f"{place}/prompt.md", job.prompt)
+    os.mkdir(f"{place}/waiting", 0o700)  # watched from the beginning: calls of the run that wait leave marks there
     folders.workspace_files.make_folder(f"runs/{run_id}", aside=True)
     with folders.desk_files.held() as files:
         files.write("prompt.md", job.prompt)

@@ -43,11 +43,17 @@ _STARTING = 50.0  # seconds more for a supervisor that is alive and not listenin
 
 def hand_to_supervisor(store: Store, tasks: Iterable[str]) -> bool:
     """Hand tasks to the supervisor, starting one if needed. False where none may be started from here."""
+    if store.supervise is not None:
+        store.supervise(list(tasks))
+        return True
     return _deliver(store, {"tasks": list(tasks), "env": outside_runs(os.environ)}, start=True)
 
 
 def wake_supervisor(store: Store, tasks: Iterable[str]) -> bool:
     """Have a running supervisor read these tasks again; they keep the environment that it has for them."""
+    if store.supervise is not None:
+        store.supervise(list(tasks))
+        return True
     return _deliver(store, {"tasks": list(tasks), "env": None}, start=False)
 
 
@@ -66,7 +72,10 @@ def running_supervisor(store: Store) -> int | None:
 
 
 def may_start(store: Store) -> bool:
-    """Not from another pid namespace than the live runs are in: a supervisor in a sandbox would die with it."""
+    """Not from where the record is read-only, as behind a shield, nor from another pid namespace than the live runs
+    are in: a supervisor in a sandbox would die with it."""
+    if store.exists() and not os.access(store.own, os.W_OK):
+        return False
     here = pid_namespace()
     for task in store.tasks():
         run = task.current_run

@@ -49,7 +49,14 @@ class RunOver:
     task_id: str
 
 
-Message = Changed | RunOver
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """Tasks that a call from inside a run hands over; each has its environment kept."""
+
+    task_ids: tuple[str, ...]
+
+
+Message = Changed | RunOver | Handed
 
 
 class Mailbox:

@@ -92,9 +92,9 @@ class Watch:
         return Members(self.place, f"{RUN_MARKER}={self.run}", frozenset({os.getpid()}))
 
     @property
-    def talk(self) -> tuple[Beneath, Beneath]:
+    def talk(self) -> tuple[Beneath, ...]:
         """The folders in which questions and waiting processes appear."""
-        return self.folders.workspace_files.at("ipc"), self.folders.desk_files.at("waiting")
+        return self.folders.workspace_files.at("ipc"), *(place.at("waiting") for place in self.folders.both)
 
     @property
     def watched(self) -> tuple[Beneath, ...]:
@@ -441,7 +441,7 @@ def _is_due(watch: Watch, now: float) -> bool:
     # its task's log may have grown, perhaps by a process that was killed right after
     before, watch.logged = watch.logged, size_of(f"{watch.folders.record}/{LOG_FILE}")
     is_unchanged = watch.logged == before and watch.attended and not watch.asked
-    if is_unchanged and has_waiting_process(watch.folders.desk_files):
+    if is_unchanged and has_waiting_process(watch.folders.both):
         watch.attended = now + _ATTEND_EVERY  # a lock says so: nothing else need be looked at, and less often
         return False
     return True
@@ -459,7 +459,7 @@ def _is_touched(watch: Watch) -> bool:
 
 def _has_talk(watch: Watch) -> bool:
     """Whether it has asked something, or one of its processes waits."""
-    return watch.hearing is not None or any(files.names() for files in watch.talk)
+    return watch.hearing is not None or any({*files.names()} - {"calls"} for files in watch.talk)
 
 
 def _cpu_ticks(watch: Watch) -> int | None:

@@ -35,7 +35,8 @@ from overhand.runs import (
     unjudged_run,
 )
 from overhand.supervisor import client
-from overhand.supervisor.context import Changed, Jobs, LoopContext, Mailbox, RunOver
+from overhand.supervisor.calls import Calls
+from overhand.supervisor.context import Changed, Handed, Jobs, LoopContext, Mailbox, RunOver
 from overhand.supervisor.environments import Environments
 from overhand.supervisor.live_runs import LiveRuns
 from overhand.supervisor.meter import Meter
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.record import Task
+    from overhand.supervisor.calls import CarryOut
     from overhand.supervisor.queue import Decision
 
 _THREADS = 32
@@ -64,7 +66,9 @@ Step = Literal["queue", "cancel", "rest", "judge", "leave", "plan", "attached", 
 class Loop:
     """Hands every event to the object it concerns; all of its state can be found again in the logs."""
 
-    def __init__(self, store: Store, server: Server, pool: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, store: Store, server: Server, pool: ThreadPoolExecutor, call_pool: ThreadPoolExecutor, carry_out: CarryOut
+    ) -> None:
         self._store, self._server = store, server
         self._poll = select.poll()
         self._config = Config()
@@ -82,6 +86,8 @@ class Loop:
         self._meter = Meter(context)
         self._runs = LiveRuns(context, self._meter, self._config_for, self._is_working_for)
         self._tags = TagDaemon(context, self._load_config)
+        calls = Jobs(call_pool.submit, server.wake)  # a verb may wait for a job, so theirs are other threads
+        self._calls = Calls(context, calls, self._envs.of, self._hand_over, carry_out)
 
     def serve(self) -> None:
         """Work until there has been nothing to do for a while."""
@@ -119,6 +125,8 @@ class Loop:
                 self._server.drain()
             elif fd == self._tags.fd:
                 self._tags.ready()
+            elif self._calls.owns(fd):
+                self._calls.ready(fd)
             elif self._runs.owns(fd):
                 self._runs.ready(fd)
                 self._deliver()
@@ -180,6 +188,12 @@ class Loop:
                     self.handle(task_id)
                 case RunOver(task_id):
                     self._close(task_id)
+                case Handed(task_ids):
+                    self._load_config()
+                    self._tags.turn()
+                    for task_id in task_ids:
+                        self._envs.sent(task_id, None)
+                        self.handle(task_id)
 
     # one task
 
@@ -213,6 +227,7 @@ class Loop:
                     self._jobs.run(task_id, partial(sync_tag, self._store, actor.by, task_id))
             case "judge":
                 self._runs.drop(task_id)
+                self._calls.drop(task_id)
                 self._queue.hold(task)  # until it is judged: tasks it delegated stop with it and don't take its slot
                 self._close(task_id)
             case "leave":
@@ -227,10 +242,16 @@ class Loop:
                     self._close(task_id)
             case "watch":
                 self._queue.hold(task)
+                self._calls.watch(task_id, task.runs[-1].id)
                 self._runs.adopt(task)
+
+    def _hand_over(self, task_ids: list[str]) -> None:
+        """From any thread."""
+        self._mail.post(Handed(tuple(task_ids)))
 
     def _offer(self, task: Task) -> None:
         self._runs.drop(task.id)
+        self._calls.drop(task.id)
         self._meter.forget(task.id)
         self._queue.offer(task)
 
@@ -238,6 +259,7 @@ class Loop:
         task_id = task if isinstance(task, str) else task.id
         self._plans.drop(task_id)
         self._runs.drop(task_id)
+        self._calls.drop(task_id)
         self._queue.release(task_id)
         self._jobs.forget(task_id)
         self._meter.forget(task_id)
@@ -250,7 +272,10 @@ class Loop:
             self._mail.post(Changed(parent))
 
     def _close(self, task_id: str) -> None:
-        """A run seems to be over: settle, judge and report it in a job."""
+        """A run seems to be over: settle, judge and report it in a job, once its last calls are carried out."""
+        if self._calls.has_lying(task_id):
+            self._jobs.retry(task_id, time.monotonic())
+            return
         work = partial(close, self._actor(task_id), task_id, self._tags.verdict_note())
         self._jobs.run(task_id, work, self._closed)
 
@@ -316,7 +341,7 @@ class Loop:
         if not self._mail.is_empty:
             return 0.0
         now = time.monotonic()
-        due = min(self._tags.due - now, self._plans.due)
+        due = min(self._tags.due - now, self._plans.due, self._calls.due - now)
         resumes = self._queue.resumes - time.time()
         if not (self._runs.is_idle and self._jobs.is_idle):
             look = min(self._examined + _LOOK_EVERY, self._runs.due) - now
@@ -331,6 +356,7 @@ class Loop:
         """Handle due deadlines and timers; check sizes and leftovers about once a second."""
         now = time.monotonic()
         self._runs.tick(now)
+        self._calls.tick(now)
         self._plans.tick()
         self._tags.tick(is_queued=not self._queue.is_empty)
         if now - self._examined < _LOOK_EVERY:
@@ -341,10 +367,11 @@ class Loop:
         for task_id in (*self._jobs.due(now), *self._unannounced.look()):
             self.handle(task_id)
         self._runs.examine(now)
+        self._calls.examine()
 
     def _is_idle(self) -> bool:
         held = self._meter.held and not self._queue.is_empty
-        objects = (self._runs, self._jobs, self._queue, self._plans)
+        objects = (self._runs, self._jobs, self._queue, self._plans, self._calls)
         if held or self._tags.on or not self._mail.is_empty or not all(one.is_idle for one in objects):
             self._idle_since = time.monotonic()
             return False
@@ -401,7 +428,7 @@ def say(text: str) -> None:
         return
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str], carry_out: CarryOut) -> int:
     """Hold the project's lock and work; a second supervisor leaves at once. It is given the project and its record."""
     store = Store(os.path.realpath(argv[0]), argv[1] if len(argv) > 1 else None)
     os.chdir("/")
@@ -415,8 +442,9 @@ def main(argv: list[str]) -> int:
             with (
                 Server(client.address(store, client.own_folder(store)), f"{store.own}/sock") as server,
                 ThreadPoolExecutor(_THREADS, thread_name_prefix="job") as pool,
+                ThreadPoolExecutor(_THREADS, thread_name_prefix="call") as call_pool,
             ):
-                Loop(store, server, pool).serve()
+                Loop(store, server, pool, call_pool, carry_out).serve()
     except OverhandError as error:
         say(error.message)
         return error.exit_status

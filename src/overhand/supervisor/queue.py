@@ -193,4 +193,4 @@ def waits_for_child(store: Store, task: Task) -> bool:
     current = task.current_run
     if current is None or current.waiting is not None:
         return current is not None
-    return has_waiting_process(store.desk_files(task.id, current.id))
+    return has_waiting_process(store.run_folders(task.id, current.id).both)

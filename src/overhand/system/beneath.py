@@ -356,20 +356,27 @@ class Beneath:
         with _Quietly(self, path, itself=True) as (folder, _):
             return hung_bells(".", prefix, dir_fd=folder) if folder >= 0 else []
 
-    def has_reader(self, path: str) -> bool:
-        """Whether this is a FIFO that a process has open for reading."""
+    def open_bell(self, path: str) -> int:
+        """A descriptor to write to a FIFO that a process has open for reading; -1 if there is none."""
         with _Quietly(self, path) as (folder, name):
             if folder < 0 or not name:
-                return False
+                return -1
             try:
                 fd = os.open(name, _RING, dir_fd=folder)
             except OSError as error:
                 dirfd.raise_if_exhausted(error)
-                return False
-        try:
-            return stat.S_ISFIFO(os.fstat(fd).st_mode)
-        finally:
+                return -1
+        if stat.S_ISFIFO(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
+        return -1
+
+    def has_reader(self, path: str) -> bool:
+        """Whether this is a FIFO that a process has open for reading."""
+        fd = self.open_bell(path)
+        if fd >= 0:
             os.close(fd)
+        return fd >= 0
 
     def watch(self, news: Inotify, path: str = "", mask: int = NEWS) -> int | None:
         """Watch a real folder; None if there is none, or it cannot be watched."""

@@ -6,8 +6,13 @@ import errno
 import os
 import stat
 import time
+from contextvars import ContextVar
 
 from overhand.errors import EXHAUSTED, BadInput, Busy, NotFound, OverhandError, storage_failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAX_DOCUMENT = 16 * 1024 * 1024
 MAX_PLAN = 4 * MAX_DOCUMENT  # a hundred thousand nodes
@@ -130,8 +135,28 @@ def read_file(path: str, limit: int = MAX_DOCUMENT) -> bytes | None:
         os.close(fd)
 
 
+# Documents that a call from inside a run brought along, by name: for such a call no other file is read, since the agent
+# may not be allowed to read it.
+brought: ContextVar[Mapping[str, bytes] | None] = ContextVar("brought", default=None)
+
+
+def read_given(path: str, limit: int = MAX_DOCUMENT) -> bytes | None:
+    """A file that the caller of a verb named, or for `-` what it has on standard input; links are followed."""
+    if (documents := brought.get()) is not None:
+        return documents.get(path)
+    if path == "-":
+        import sys
+
+        return sys.stdin.buffer.read(limit + 1)
+    return read_file(os.path.realpath(path), limit)
+
+
 def read_named(path: str, what: str, otherwise: str) -> bytes:
     """Read a file that a person named; links are followed, since the person chose them. Raises if it can't be read."""
+    if brought.get() is not None:
+        if (raw := read_given(path)) is not None:
+            return raw
+        raise NotFound(f"There is no file {path}.", otherwise)
     if os.path.isdir(path):
         raise BadInput(f"{path} is a folder.", f"Name a {what} in it.")
     raw = read_file(os.path.realpath(path), limit=MAX_PLAN)

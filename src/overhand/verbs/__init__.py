@@ -6,8 +6,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from overhand.verbs.agents import installed_programs
     from overhand.verbs.ask import give_answer, walk_questions
+    from overhand.verbs.calls import call_verb
     from overhand.verbs.control import require_runnable, run_again, stop_tasks
     from overhand.verbs.delegate import delegate_task, draft_in_session, make_tasks, note_refusal
+    from overhand.verbs.dispatch import carry_out
     from overhand.verbs.finish_run import handoff_of_caller
     from overhand.verbs.plan import PlanSource, check_source, plan_source, require_sound_plan
     from overhand.verbs.plan_run import accept_plan, find_plan, may_run_plan, plan_dry_run, plan_receipt, plan_rows
@@ -27,8 +29,10 @@ else:
         {
             "agents": "installed_programs",
             "ask": "give_answer walk_questions",
+            "calls": "call_verb",
             "control": "require_runnable run_again stop_tasks",
             "delegate": "delegate_task draft_in_session make_tasks note_refusal",
+            "dispatch": "carry_out",
             "finish_run": "handoff_of_caller",
             "plan": "PlanSource check_source plan_source require_sound_plan",
             "plan_run": "accept_plan find_plan may_run_plan plan_dry_run plan_receipt plan_rows submit_plan "

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
+from functools import partial
 
 from overhand.errors import BadInput, Busy, NotAllowed, NotFound, Refused, TimedOut
 from overhand.policy import find_caller
 from overhand.questions import (
     Asking,
-    WaitingMark,
     answer_question,
     ask_question,
     choose_question,
@@ -21,10 +20,9 @@ from overhand.questions import (
     recorded_answer,
     take_in_files,
     unread_marks,
-    wait_for_answer,
 )
-from overhand.system import is_held, load_line
-from overhand.verbs.verb import Reply, Session, about_task
+from overhand.system import deadline, is_held, load_line
+from overhand.verbs.verb import Pending, Reply, Session, about_task
 from overhand.words import option_duration
 
 TYPE_CHECKING = False
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.policy import Caller
-    from overhand.record import By, Question, Task
+    from overhand.record import By, Question, RunFolders, Task
 
 MAX_BLOCK = 100.0
 
@@ -67,23 +65,26 @@ def ask(
         asking = Asking(text=question, options=option or (), only=closed, step=step or "")
         asked = ask_question(session.store, caller.task, caller.run, asking, caller.by(session.via))
     session.progress(f"Waiting for an answer to question {asked.seq} …")
-    with WaitingMark(folders.desk_files, asked.seq):
-        answer = wait_for_answer(session.store, caller.task, asked, seconds, cancelled=session.gone)
-        if answer is None and has_unread_files(session.store, session.store.task(caller.task)):
-            # written by hand while no supervisor ran
-            take_in_files(session.store, session.store.task(caller.task), caller.by(session.via))
-            answer = recorded_answer(session.store, caller.task, asked.seq)
-        if answer is None and not session.is_gone():  # a client that is gone does not wait
-            leave_waiting_mark(folders.desk_files, asked.seq)
-    if answer is None:
+    look = partial(_look_for_answer, session, folders, caller.task, asked)
+    return session.wait(Pending([caller.task], look, deadline(seconds), seq=asked.seq))
+
+
+def _look_for_answer(session: Session, folders: RunFolders, task_id: str, asked: Question, over: bool) -> Reply | None:
+    answer = recorded_answer(session.store, task_id, asked.seq)
+    if answer is None and over:
+        if not session.is_gone():  # a client that is gone does not wait
+            leave_waiting_mark(folders.both[session.defers], asked.seq)
         raise TimedOut(
             f"Question {asked.seq} is not answered yet; it stays open.",
             f"Wait on within 30 seconds: overhand ask --again {asked.seq}",
             seq=asked.seq,
         )
-    for mark in unread_marks(folders.desk_files, asked.seq):
-        folders.desk_files.remove(mark)  # of an earlier call: now the answer is read
-    shown = {"schema": "overhand.ask/1", "task_id": caller.task, "seq": asked.seq, "question": asked.text}
+    if answer is None:
+        return None
+    for place in folders.both:
+        for mark in unread_marks(place, asked.seq):
+            place.remove(mark)  # of an earlier call: now the answer is read
+    shown = {"schema": "overhand.ask/1", "task_id": task_id, "seq": asked.seq, "question": asked.text}
     return Reply({**shown, "answer": answer})
 
 
@@ -121,7 +122,7 @@ def give_answer(
         let_leftovers_end(session.store, task)
         from overhand.record import keep_environment
 
-        keep_environment(session.store, task_id, os.environ)
+        keep_environment(session.store, task_id, session.env)
     given = answer_question(session.store, task_id, text, by, seq=seq, resume=resume)
     question, task = given.question, given.task
     if resume and not given.resumed and task.current_run is None and has_leftovers(session.store, task):

@@ -244,7 +244,7 @@ def queue_again(session: Session, caller: Caller, task_id: str, accepted: Accept
         if locked.task.runs:
             how = accepted.resume or {}
             accepted = accepted.replace(resume={**how, "run": how.get("run", locked.task.runs[-1].id)})
-        keep_environment(session.store, task_id, os.environ)
+        keep_environment(session.store, task_id, session.env)
         locked.append(accepted, sync=True)
         task = locked.task
     with Recorded(task):

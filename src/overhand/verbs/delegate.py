@@ -21,7 +21,7 @@ from overhand.drafts import Brief, Draft, brief_from_words, build_draft, nothing
 from overhand.errors import BadInput, OverhandError, Refused
 from overhand.policy import find_caller, load_config, require_trusted
 from overhand.record import ChildRefused
-from overhand.runs import expected_shield, require_shield
+from overhand.runs import expected_shield, read_task_handoff, require_shield
 from overhand.system import Lock
 from overhand.verbs.setup import ask_for_trust
 from overhand.verbs.verb import Recorded, Reply, Session, about_task
@@ -29,6 +29,7 @@ from overhand.verbs.verb import Recorded, Reply, Session, about_task
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from overhand.documents import Handoff, Problem
     from overhand.policy import Caller, Config
     from overhand.record import By, Task
 
@@ -45,7 +46,7 @@ def delegate_task(session: Session, /, **given: Any) -> Reply:
             if held:
                 raise Refused(held)
             return wait_for_tasks(session, [task.id], None, verb="delegate")
-        receipt = _receipt(session, task, agent, draft, prepared=brief.no_start)
+        receipt = _receipt(session, task, agent, draft.handoff, draft.problems, prepared=brief.no_start)
         if held:
             receipt["reason"] = held
         elif agent.real and not brief.no_start:
@@ -119,7 +120,7 @@ def make_tasks(session: Session, drafts: Sequence[Draft], by: By, *, start: bool
     with _only_once(session, drafts) as known:
         if known:
             return [known for _ in new]
-        return session.store.new_tasks(new, by, start=start, sync=sync, env=os.environ if start else None)
+        return session.store.new_tasks(new, by, start=start, sync=sync, env=session.env if start else None)
 
 
 @contextmanager
@@ -137,7 +138,7 @@ def _only_once(session: Session, drafts: Sequence[Draft]) -> Iterator[Task | Non
 
 def _control_line(session: Session, caller: Caller) -> str | None:
     """The CONTROL line that this delegation comes from, if the run really printed one at that place."""
-    cause = os.environ.get("OVERHAND_CAUSE", "")
+    cause = session.env.get("OVERHAND_CAUSE", "")
     run_id, _, place = cause.partition("/stdout@")
     if caller.task is None or caller.run is None or run_id != caller.run or not (place.isascii() and place.isdigit()):
         return None
@@ -186,7 +187,24 @@ def note_refusal(session: Session, caller: Caller, title: str, agent: str | None
         session.tell(f"The refusal could not be noted in the parent's log: {second}")
 
 
-def _receipt(session: Session, task: Task, agent: Agent, draft: Draft, *, prepared: bool) -> dict[str, Any]:
+def receipt_of_task(session: Session, task: Task, *, wait: bool) -> Reply:
+    """The reply of a delegation that has made this task and was interrupted then."""
+    prepared = not (task.queued or task.runs)
+    with Recorded(task):
+        if not prepared:
+            session.hand_over([task.id])
+        if wait and not prepared:
+            from overhand.verbs.wait import wait_for_tasks
+
+            return wait_for_tasks(session, [task.id], None, verb="delegate")
+        agent = find_agent(session.root, task.agent, load_config(session.root))
+        handoff = read_task_handoff(session.store, task.id)[1]
+        return Reply(_receipt(session, task, agent, handoff, (), prepared=prepared))
+
+
+def _receipt(
+    session: Session, task: Task, agent: Agent, handoff: Handoff, problems: Sequence[Problem], *, prepared: bool
+) -> dict[str, Any]:
     receipt = {
         **about_task("delegate", task, "title"),
         "agent": agent.name,
@@ -198,7 +216,7 @@ def _receipt(session: Session, task: Task, agent: Agent, draft: Draft, *, prepar
         "tree": "your checkout",
         "level": task.level,
     }
-    read_only = task.level == "read" and not promises_files(draft.handoff)
+    read_only = task.level == "read" and not promises_files(handoff)
     shield = expected_shield(session.store, load_config(session.root), agent, task, read_only=read_only)
     if shield:
         receipt["shield"] = shield
@@ -212,7 +230,7 @@ def _receipt(session: Session, task: Task, agent: Agent, draft: Draft, *, prepar
         "budget": task.budget,
         "checks": [vars(check) for check in task.checks],
         "contract": task.contract,
-        "warnings": [problem.as_json() for problem in draft.problems],
+        "warnings": [problem.as_json() for problem in problems],
         "folder": session.store.relative(session.store.workspace(task.id)),
         "next": [f"overhand {verb} {task.handle}" for verb in (("run",) if prepared else ("wait", "show", "stop"))],
     }

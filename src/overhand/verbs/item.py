@@ -121,7 +121,7 @@ def _approve_one(
             place = moves.give_up(items, place)
         task = approve_item(items.actor, place, stage=stage, how=how, shown=shown)
     tag = task.tag
-    path = os.path.relpath(f"{items.root}/{tag.path if tag else ''}", os.getcwd())
+    path = os.path.relpath(f"{items.root}/{tag.path if tag else ''}", items.session.folder())
     name = f"{path}#{task.kind}"
     follow = [f"overhand wait {task.handle}", f"overhand show {task.handle}"]
     return {

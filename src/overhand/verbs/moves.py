@@ -61,7 +61,7 @@ class ItemSession:
         self.caller: Caller = find_caller(session.store)
         self.by = self.caller.by(session.via)
         self.config: Config = trusted_config(session.root)
-        self.actor = Actor(session.store, self.config, self.by)
+        self.actor = Actor(session.store, self.config, self.by, session.env)
         self.waiting = unrecorded_tags(session.store)
         self.past = PastItems(session.store)
         self._states: dict[str, Task | None] = {}
@@ -85,7 +85,7 @@ class ItemSession:
 
     def place(self, written: str) -> ItemPlace:
         """The item of this name."""
-        return resolve_item(self.root, os.getcwd(), written)
+        return resolve_item(self.root, self.session.folder(), written)
 
     def all(self, kind: str | None = None, *stages: str) -> list[ItemPlace]:
         """Items in the order in which they would be started."""
@@ -103,7 +103,7 @@ class ItemSession:
     def row(self, place: ItemPlace) -> Row:
         """An item as every verb shows it."""
         task = self.state(place)
-        path = os.path.relpath(f"{self.root}/{place.path}", os.getcwd())
+        path = os.path.relpath(f"{self.root}/{place.path}", self.session.folder())
         return {
             "item": place.name.replace(place.path, path, 1),
             "path": path,

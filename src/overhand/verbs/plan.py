@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import AgentNotFound, BadInput, OverhandError, Refused, storage_failed
 from overhand.plans import fitting_agents, outline_plan, plan_slug, plan_template, short_plan
 from overhand.policy import find_caller, mark_trusted, trusted_config, untrusted_files
-from overhand.system import MAX_PLAN, Beneath, read_named
+from overhand.system import MAX_PLAN, Beneath, read_given, read_named
 from overhand.verbs.verb import Reply, Session
 
 if TYPE_CHECKING:
@@ -69,13 +68,13 @@ class PlanSource:
         return os.path.relpath(self.path, real) if self.path.startswith(real + os.sep) else None
 
 
-def plan_source(word: str, *, stdin: bool = False) -> PlanSource:
-    """Read a plan from a file or standard input."""
+def plan_source(word: str, *, stdin: bool = False, folder: str = "") -> PlanSource:
+    """Read a plan from a file, whose name is relative to `folder`, or from standard input."""
     if word == "-" or stdin:
-        found = PlanSource(word, "", sys.stdin.buffer.read(MAX_PLAN + 1))
+        found = PlanSource(word, "", read_given("-", MAX_PLAN) or b"")
     else:
         raw = read_named(word, "plan file", 'Write one: overhand plan new "what is to be done"')
-        found = PlanSource(word, os.path.realpath(word), raw)
+        found = PlanSource(word, os.path.realpath(os.path.join(folder, word)), raw)
     if len(found.raw) > MAX_PLAN:
         most = f"{MAX_PLAN // (1024 * 1024)} MB"
         raise BadInput(f"{word} is larger than {most}, which no plan may be.", "Split it into several plans.")
@@ -191,7 +190,7 @@ def refuse_link_outside(session: Session, given: PlanSource) -> None:
     """Refuse a link in the project that leads out of it: trusting the project does not cover that file."""
     if not given.path:
         return
-    here = os.path.abspath(given.word)
+    here = os.path.abspath(os.path.join(session.folder(), given.word))
     named = any(here.startswith(f"{root}{os.sep}") for root in {session.root, os.path.realpath(session.root)})
     if named and given.inside(session.root) is None:
         raise Refused(

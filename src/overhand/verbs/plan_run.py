@@ -18,7 +18,7 @@ from overhand.verbs.plan import SCHEMA, PlanSource
 from overhand.verbs.plan_view import View, line
 from overhand.verbs.setup import plan_commands
 from overhand.verbs.tasks import refresh_task
-from overhand.verbs.verb import Recorded, Reply, Session, is_file
+from overhand.verbs.verb import Pending, Recorded, Reply, Session, is_file
 from overhand.words import option_duration
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(
     set: list[str] | None = None,
 ) -> Reply:
     """Run a plan from a file or standard input."""
-    given = plans.plan_source(word, stdin=stdin)
+    given = plans.plan_source(word, stdin=stdin, folder=session.folder())
     limits = {"max_parallel": max_parallel, "budget": budget, "timeout": timeout}
     if dry_run:
         return Reply(plan_dry_run(session, given, strict=strict, **limits))
@@ -99,7 +99,7 @@ def submit_plan(session: Session, plan: Plan, source: str, options: Mapping[str,
     from overhand.plans import make_plan_task
 
     caller = find_caller(session.store)
-    actor = Actor(session.store, trusted_config(session.root), caller.by(session.via))
+    actor = Actor(session.store, trusted_config(session.root), caller.by(session.via), session.env)
     made = make_plan_task(actor, caller, plan, source, options)
     if not options.get("no_start"):
         session.hand_over([made.id])
@@ -392,6 +392,22 @@ def wait_for(session: Session, task_id: str) -> Reply:
     from overhand.verbs.show import describe_task
 
     view = View(session, task_id)
+
+    def judged() -> Reply:
+        task = session.store.task(task_id)
+        view.look()
+        shown = {**describe_task(session, task, "plan"), "do": "run", "nodes": view.payload()["nodes"]}
+        return Reply(shown, 0 if task.status == "completed" else 1)
+
+    def look(_over: bool) -> Reply | None:
+        view.look()
+        if refresh_task(session, session.store.task(task_id)).is_idle:
+            return judged()
+        session.progress(line(view))
+        return None
+
+    if session.defers:
+        return session.wait(Pending([task_id], look, float("inf")))
     try:
         with _slotless(session, task_id):
             for _ in _each(session, view):
@@ -402,6 +418,4 @@ def wait_for(session: Session, task_id: str) -> Reply:
         handle = session.store.task(task_id).handle
         session.tell(f"The work goes on. See it: overhand plan show {handle} --watch · stop it: overhand stop {handle}")
         raise
-    task = session.store.task(task_id)
-    shown = {**describe_task(session, task, "plan"), "do": "run", "nodes": view.payload()["nodes"]}
-    return Reply(shown, 0 if task.status == "completed" else 1)
+    return judged()

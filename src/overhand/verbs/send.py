@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import find_agent, lookup, translator
@@ -42,7 +41,7 @@ def _to_one(session: Session, caller: Caller, task_id: str, text: str, *, again:
         if not again and not _is_open(locked.task):
             return None
         if not (locked.task.queued or locked.task.current_run):
-            keep_environment(session.store, task_id, os.environ)
+            keep_environment(session.store, task_id, session.env)
         how = _record(locked, text)
         task = locked.task
     if how == "into its run":

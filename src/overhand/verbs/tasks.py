@@ -108,7 +108,7 @@ def _settle(session: Session, task: Task) -> Task:
     from overhand.runs import finish_run, report_to_parent, settle_run, stop_children, unjudged_run
 
     actor = Actor(
-        session.store, load_config(session.root), find_caller(session.store).by(session.via), dict(os.environ)
+        session.store, load_config(session.root), find_caller(session.store).by(session.via), dict(session.env)
     )
     task = settle_run(actor, task.id)
     if children := stop_children(actor, task):

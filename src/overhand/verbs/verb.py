@@ -7,13 +7,14 @@ the exit status. Text on a terminal is rendered from that object, so `--json` sh
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from overhand.errors import NotFound, OverhandError, Refused, storage_failed
 from overhand.record import Store, find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from overhand.record import Task
@@ -34,10 +35,14 @@ class Session:
         progress: Callable[[str], None] | None = None,
         confirm: Callable[[str], bool] | None = None,
         read: Callable[[str], str | None] | None = None,
+        store: Store | None = None,
     ) -> None:
         self.root = root
-        self.store = Store(root, on_move=_move_trust)
+        self.store = store or Store(root, on_move=_move_trust)
         self.via = via
+        self.env: Mapping[str, str] = os.environ  # of what the verb starts
+        self.cwd = ""  # where the caller is, if not where this process is
+        self.defers = False  # a verb that has to wait raises Deferred: this thread is needed for others
         self.interactive = interactive  # a person at a terminal: may be asked, and has seen what is shown
         self.tell = tell or (lambda _text: None)  # a line that stays
         self.progress = progress or (lambda _text: None)  # a line that the next one replaces
@@ -48,9 +53,37 @@ class Session:
         self.patience = PATIENCE  # left for a supervisor that is behind, until it is not
         self.reminded: set[tuple[str, str | None]] = set()  # queued tasks that the supervisor was reminded of
         self.gone = -1  # a descriptor that becomes readable once the client is gone
+        self.has_left: Callable[[], bool] | None = None  # says so where there is no such descriptor
+
+    def folder(self) -> str:
+        """Where the caller is: names of files are relative to it."""
+        return self.cwd or os.getcwd()
+
+    def wait(self, pending: Pending) -> Reply:
+        """The reply of a verb that waits for tasks, or for an answer; a run that waits holds no slot."""
+        if self.defers:
+            raise Deferred(pending)
+        import time
+
+        from overhand.policy import find_caller
+        from overhand.questions import mark_of_caller
+        from overhand.supervisor import hand_to_supervisor
+
+        caller = find_caller(self.store)
+        mark = mark_of_caller(self.store, caller.task, caller.run, pending.seq)
+        with self.store.subscribe(pending.tasks) as bell, mark:
+            if not caller.is_person and pending.seq is None:
+                hand_to_supervisor(self.store, pending.tasks)  # our slot is free now
+            while True:
+                reply = pending.look(time.monotonic() >= pending.until or self.is_gone())
+                if reply is not None:
+                    return reply
+                bell.wait(pending.until - time.monotonic(), self.gone)
 
     def is_gone(self) -> bool:
         """Whether the client no longer waits for the reply."""
+        if self.has_left is not None:
+            return self.has_left()
         import select
 
         return self.gone >= 0 and bool(select.select([self.gone], [], [], 0)[0])
@@ -75,6 +108,27 @@ class Session:
         return f"Recorded, but not started yet; the next verb tries again. {why.message}"
 
 
+class Pending:
+    """What a verb waits for: tasks whose logs grow when something happens, at most until then.
+
+    `look` returns the reply once there is one; when the time is over it returns what it has, or raises TimedOut.
+    """
+
+    def __init__(
+        self, tasks: list[str], look: Callable[[bool], Reply | None], until: float, *, seq: int | None = None
+    ) -> None:
+        self.tasks, self.look, self.until = tasks, look, until
+        self.seq = seq  # of the question whose answer is waited for
+
+
+class Deferred(Exception):
+    """The verb has done all but wait."""
+
+    def __init__(self, pending: Pending) -> None:
+        super().__init__()
+        self.pending = pending
+
+
 class Recorded:
     """What goes wrong inside is reported with the task's id: it is made, and will run."""
 
@@ -89,6 +143,12 @@ class Recorded:
             raise self._named(storage_failed(error, "That did not work")) from error
         if isinstance(error, OverhandError):
             self._named(error)
+        if isinstance(error, Deferred):
+            error.pending.look = partial(self._look, error.pending.look)
+
+    def _look(self, look: Callable[[bool], Reply | None], over: bool) -> Reply | None:
+        with self:
+            return look(over)
 
     def _named(self, error: OverhandError) -> OverhandError:
         task = self.task

@@ -16,7 +16,7 @@ from overhand.system import deadline, epoch_of
 from overhand.verbs.ask import question_row
 from overhand.verbs.show import agent_activity, describe_task
 from overhand.verbs.tasks import looks_dead, refresh_task
-from overhand.verbs.verb import Reply, Session, about_task
+from overhand.verbs.verb import Pending, Reply, Session, about_task
 from overhand.words import option_duration, say_duration
 
 if TYPE_CHECKING:
@@ -36,29 +36,29 @@ def wait(session: Session, id: list[str], timeout: str | None = None) -> Reply:
 
 def wait_for_tasks(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Reply:
     """Wait, showing progress; Ctrl-C ends the waiting, not the work."""
-    until = deadline(seconds)
-    caller = find_caller(session.store)
+    is_person = find_caller(session.store).is_person
     left = list(task_ids)
+
+    def look(over: bool) -> Reply | None:
+        states = [refresh_task(session, session.store.task(task_id)) for task_id in left]
+        left[:] = [s.id for s in states if not s.is_idle or (not is_person and awaits_answer(s))]
+        if not left:
+            return _judged(session, task_ids, verb)
+        if over:
+            handles = " ".join(str(s.handle) for s in states if s.id in left)
+            raise TimedOut(f"Not judged in time: {handles}. The work goes on.", f"Wait on: overhand wait {handles}")
+        session.progress(progress(session, states))
+        return None
+
     try:
-        with session.store.subscribe(task_ids) as bell, mark_of_caller(session.store, caller.task, caller.run):
-            if not caller.is_person:
-                hand_to_supervisor(session.store, task_ids)  # our slot is free now
-            while True:
-                states = [refresh_task(session, session.store.task(task_id)) for task_id in left]
-                left = [s.id for s in states if not s.is_idle or (not caller.is_person and awaits_answer(s))]
-                if not left:
-                    break
-                if time.monotonic() >= until:
-                    handles = " ".join(str(s.handle) for s in states if s.id in left)
-                    raise TimedOut(
-                        f"Not judged in time: {handles}. The work goes on.", f"Wait on: overhand wait {handles}"
-                    )
-                session.progress(progress(session, states))
-                bell.wait(until - time.monotonic())
+        return session.wait(Pending(task_ids, look, deadline(seconds)))
     except KeyboardInterrupt:
         handles = " ".join(str(session.store.task(t).handle) for t in left)
         session.tell(f"The work goes on. Wait again: overhand wait {handles} · stop it: overhand stop {handles}")
         raise
+
+
+def _judged(session: Session, task_ids: list[str], verb: str) -> Reply:
     shown = [describe_task(session, session.store.task(task_id), verb) for task_id in task_ids]
     code = 0 if all(one["status"] == "completed" for one in shown) else 1
     if len(shown) == 1:

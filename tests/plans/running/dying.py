@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.plans import PlanExecutor, begin_plan
 from overhand.record import append_lines
-from overhand.supervisor import loop
+from overhand.supervisor.__main__ import main
 from overhand.system import write_new
 from overhand.testing.countdown import Countdown
 
@@ -56,4 +56,4 @@ for name in ("handle", "resume"):
     setattr(PlanExecutor, name, for_a_plan(getattr(PlanExecutor, name)))
 countdown.everywhere(begin_plan, for_a_plan)
 
-sys.exit(loop.main(sys.argv[1:2]))
+sys.exit(main(sys.argv[1:2]))
