@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from overhand.documents import (
     Alert,
     Context,
+    Deliverable,
     Handoff,
     Output,
     Request,
@@ -18,6 +20,8 @@ from overhand.documents import (
     find_return,
     has_errors,
     ipc,
+    is_flawless,
+    lint_handoff,
     load_json,
     parse_alert,
     parse_context,
@@ -62,6 +66,28 @@ def test_contained_text_without_special_lines_is_untouched(text: str) -> None:
 @given(make.handoffs)
 def test_handoff(value: Handoff) -> None:
     assert parse_handoff(render_handoff(value)) == value
+
+
+_odd = st.text(alphabet="ab A1.:-#*+>`~=_|[]()<!\\\n\t\r\u2028\u00a0", max_size=24)
+_entry = _odd | st.from_regex(r"[A-Za-z][\w ,.;:'/-]{0,20}[\w.]", fullmatch=True)
+_perhaps_plain = st.builds(
+    Handoff,
+    task=st.just("Count the tiles of the roof") | _odd,
+    context=_odd,
+    constraints=st.lists(_entry, max_size=2).map(tuple),
+    deliverables=st.lists(st.builds(Deliverable, _entry), min_size=1, max_size=2).map(tuple),
+    return_requirements=st.just("- What was done") | _odd,
+    contract=_odd,
+    previous=_odd,
+)
+
+
+@light
+@given(_perhaps_plain | make.handoffs)
+def test_a_flawless_handoff_need_not_be_read(value: Handoff) -> None:
+    if is_flawless(value):
+        text = render_handoff(value)
+        assert (parse_handoff(text), lint_handoff(text)) == (value, [])
 
 
 @light

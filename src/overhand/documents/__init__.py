@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from overhand.documents.control.lint import is_control, lint_control
     from overhand.documents.control.listener import ControlCommand, ControlListener
     from overhand.documents.handoff import DEFAULT_RETURN, Deliverable, Handoff, HandoffStep, KeyFile
-    from overhand.documents.handoff import expected_of_kind, is_vague, lint_handoff, parse_handoff, promises_files
-    from overhand.documents.handoff import read_deliverable, render_handoff, wanted_contract, with_kind_defaults
+    from overhand.documents.handoff import expected_of_kind, is_flawless, is_vague, lint_handoff, parse_handoff
+    from overhand.documents.handoff import promises_files, read_deliverable, render_handoff, wanted_contract
+    from overhand.documents.handoff import with_kind_defaults
     from overhand.documents.ipc import parse_question
     from overhand.documents.jsonc import NotJson, drop_entry, put_entry, read_jsonc
     from overhand.documents.layout import FileNote, Section, contain_in_section, looks_like_path
@@ -50,8 +51,8 @@ else:
             "control.delegation": "ControlDelegation parse_delegation",
             "control.lint": "is_control lint_control",
             "control.listener": "ControlCommand ControlListener",
-            "handoff": "DEFAULT_RETURN Deliverable Handoff HandoffStep KeyFile expected_of_kind is_vague lint_handoff "
-            "parse_handoff promises_files read_deliverable render_handoff wanted_contract "
+            "handoff": "DEFAULT_RETURN Deliverable Handoff HandoffStep KeyFile expected_of_kind is_flawless is_vague "
+            "lint_handoff parse_handoff promises_files read_deliverable render_handoff wanted_contract "
             "with_kind_defaults",
             "ipc": "parse_question",
             "jsonc": "NotJson drop_entry put_entry read_jsonc",

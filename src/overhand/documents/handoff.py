@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -16,6 +16,7 @@ from overhand.documents.layout import (
     entry,
     escaped,
     heading,
+    is_plain,
     list_lines,
     looks_like_path,
     name_of,
@@ -58,6 +59,7 @@ _EXPECTED = {
 DEFAULT_RETURN = "- What was done, what was checked, and what is left open"
 _CONTEXT_LIMIT = 4000
 _WAIVER = "(may be unchanged)"
+_PLAIN_ENTRY = re.compile(r"[A-Za-z][\w ,.;:'/-]*[\w.]")
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 _QUESTION = re.compile(r"(?:^|\s)\(IPC:\s*([^()\s]+)\)$")
 _DASH = re.compile(r"(?:^|(?<= ))(?=\\*—(?: |$))")
@@ -272,11 +274,34 @@ def wanted_contract(handoff: Handoff) -> str | None:
 def lint_handoff(text: str, *, exists: Callable[[str], bool] | None = None, strict: bool = False) -> list[Problem]:
     """Everything that is wrong with a HANDOFF.md; `exists` says whether a path exists."""
     sheet, handoff = _read(text)
-    at = sheet.lines
-    problems = [*sheet.problems, *_lint_task(handoff, at.get("task", 1))]
+    problems = [*sheet.problems, *_lint(handoff, sheet.lines)]
+    if exists and handoff.key_files:
+        problems += _lint_key_files(sheet, handoff, exists)
+    return as_strict(by_line(problems)) if strict else by_line(problems)
+
+
+def is_flawless(handoff: Handoff) -> bool:
+    """Whether its HANDOFF.md is read back as this very value, and nothing is wrong with it: then neither need be done.
+
+    Only what is plain is recognised; a HANDOFF with files, steps or Markdown in its lists has to be read.
+    """
+    if handoff.key_files or handoff.strategy or handoff.plan or handoff.extra:
+        return False
+    for one in handoff.deliverables:
+        if one.path is not None or one.done or one.may_be_unchanged or not _PLAIN_ENTRY.fullmatch(one.text):
+            return False
+    bodies = (handoff.task, handoff.context, handoff.return_requirements, handoff.contract, handoff.previous)
+    are_plain = all(map(is_plain, bodies)) and all(map(_PLAIN_ENTRY.fullmatch, handoff.constraints))
+    return are_plain and not _lint(handoff, {})
+
+
+def _lint(handoff: Handoff, at: Mapping[str, int]) -> list[Problem]:
+    """What is wrong with a handoff whose sections begin at these lines."""
+    problems = _lint_task(handoff, at.get("task", 1))
     if len(handoff.context) > _CONTEXT_LIMIT:
         message = f"The context has {len(handoff.context)} characters; more than {_CONTEXT_LIMIT} is pasting."
-        problems.append(warning("context-long", message, at["context"], "Refer to files under Key Files instead."))
+        fix = "Refer to files under Key Files instead."
+        problems.append(warning("context-long", message, at.get("context"), fix))
     if not handoff.deliverables:
         fix = "Add `## Expected Deliverables` with `- [ ] `path` — what`."
         problems.append(warning("no-deliverable", "Nothing is expected back.", at.get("deliverables"), fix))
@@ -284,12 +309,10 @@ def lint_handoff(text: str, *, exists: Callable[[str], bool] | None = None, stri
         fix = "Add `## Return Requirements`: what the caller must know."
         message = "The handoff does not say what to report."
         problems.append(warning("no-return-requirement", message, at.get("return_requirements"), fix))
-    if exists and handoff.key_files:
-        problems += _lint_key_files(sheet, handoff, exists)
     for step in handoff.plan:
         if not step.text:
             problems.append(warning("step-unclear", "A plan step has no text.", step.line, "Say what it does."))
-    return as_strict(by_line(problems)) if strict else by_line(problems)
+    return problems
 
 
 def _lint_task(handoff: Handoff, line: int) -> list[Problem]:

@@ -175,6 +175,11 @@ def _is_contained(body: str) -> bool:
     return last > len(body)
 
 
+def is_plain(body: str) -> bool:
+    """Whether `body`, put under a heading, is written as it is and read back as it is."""
+    return "\r" not in body and body == body.strip() and not _MEANT.search(body)
+
+
 def contain_in_section(body: str) -> str:
     """`body` written so that it cannot leave its section."""
     if not body:

@@ -21,6 +21,7 @@ from overhand.documents import (
     contract_name,
     decode_text,
     expected_of_kind,
+    is_flawless,
     lint_handoff,
     parse_handoff,
     wanted_contract,
@@ -252,10 +253,14 @@ def read_document(path: str) -> str:
     return text
 
 
-def check(text: str, brief: Brief, agent: Agent, root: str) -> tuple[Handoff, list[Problem]]:
-    """The HANDOFF as parsed, and its warnings; errors are raised together."""
-    problems = lint_handoff(text, exists=lambda path: os.path.exists(os.path.join(root, path)), strict=brief.strict)
-    handoff = parse_handoff(text)
+def check(text: str, composed: Handoff | None, brief: Brief, agent: Agent, root: str) -> tuple[Handoff, list[Problem]]:
+    """The HANDOFF as parsed, unless it was composed and that changes nothing, and its warnings; errors are raised
+    together."""
+    if composed is not None and is_flawless(composed):
+        handoff, problems = composed, []
+    else:
+        problems = lint_handoff(text, exists=lambda path: os.path.exists(os.path.join(root, path)), strict=brief.strict)
+        handoff = parse_handoff(text)
     missing = [word for word in agent.needs if not getattr(handoff, word, None)]
     errors = [p.message for p in problems if p.level == "error"]
     errors += [f"Agent {agent.name} needs the section {word.replace('_', ' ')}." for word in missing]

@@ -52,15 +52,15 @@ def build_draft(
         return _outside(brief, caller, store)
     depth, path = check_delegation(caller, agent)
     kind = brief.limits or config.kind(brief.kind)
-    text = brief.text
+    text, composed = brief.text, None
     if text is None:
         composed = compose(brief, store.root, kind.contract)
         if brief.alerts and is_there(f"{store.root}/{config.alerts}"):
             composed = alerts.with_alerts(store.root, config, composed)
         text = render_handoff(composed)
     if edit is not None:
-        text = edit(text)
-    handoff, problems = check(text, brief, agent, store.root)
+        text, composed = edit(text), None
+    handoff, problems = check(text, composed, brief, agent, store.root)
     contract, files = choose_contract(brief, handoff, store.root, kind.contract)
     wanted = brief.level or ("work" if kind.level == "read" and brief.writes else kind.level)
     promised = [one.path for one in handoff.deliverables if one.path]
