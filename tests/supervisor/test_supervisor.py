@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from overhand.supervisor import client, hand_to_supervisor, wake_supervisor
 from overhand.supervisor.context import Changed
 from overhand.supervisor.socket import Server
-from overhand.system import command_line_has, lives, process_table
+from overhand.system import Lock, command_line_has, lives, process_table
 from supervisor.parts import Watched
 from support.scene import QUICK, kill, until
 
@@ -75,7 +75,8 @@ def test_a_verb_that_was_dropped_before_it_spoke_comes_again(scene: Scene) -> No
     """The supervisor waits for nobody: whoever is held up between its call and its first word is not heard."""
     scene.store.ensure()
     heard: list[str] = []
-    with Server(client.address(scene.store, client.own_folder(scene.store)), f"{scene.store.own}/sock") as server:
+    address = client.address(scene.store, client.own_folder(scene.store))
+    with Lock(f"{scene.store.own}/lock", "The lock"), Server(address, f"{scene.store.own}/sock") as server:
 
         def serve() -> None:
             select.select([server.listener], [], [])
