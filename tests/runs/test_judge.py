@@ -57,6 +57,8 @@ COLLECTED = {
     "contract-required",
     "output-stray",
     "output-unreadable",
+    "desk-unreadable",
+    "decisions-not-kept",
     "check-not-run",
     "promise-missing",
     "inputs-unreadable",

@@ -141,7 +141,7 @@ def _claimed(store: Store) -> Caller | None:
     task_id, run_id = (os.environ.get(name, "") for name in ("OVERHAND_TASK", "OVERHAND_RUN"))
     if os.environ.get("OVERHAND_PROJECT") != store.root or not (is_task_id(task_id) and is_run_id(run_id)):
         return None
-    there = os.path.isdir(store.desk(task_id, run_id)) and store.log_size(task_id) < 0
+    there = run_id in store.workspace_files(task_id).names("runs") and store.log_size(task_id) < 0
     return Caller(task_id, run_id, can_delegate=False, level="read") if there else None
 
 

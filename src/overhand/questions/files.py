@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from overhand.errors import Refused
 from overhand.questions import record
 from overhand.questions.record import Asking
 from overhand.record import Notice, Record
@@ -58,7 +59,10 @@ def take_in_files(store: Store, task: Task, by: By, *, final: bool = False) -> T
                 _refuse_answer(locked, ipc, known)
         task = locked.task
     for question in _undelivered(task, ipc):
-        record.deliver_answer(store, task.id, question, record.full_answer(store, task.id, question))
+        try:
+            record.deliver_answer(store, task.id, question, record.full_answer(store, task.id, question))
+        except Refused:
+            continue  # a link is in the way, which is not followed: the agent gets no file
     return TakenIn(task=task, unfinished=unfinished)
 
 

@@ -138,7 +138,7 @@ def collect_return(store: Store, task: Task, folders: RunFolders) -> list[Proble
         there = files.names(desk)
         if not there and (blocker := files.in_the_way(desk)):
             text = f"{store.relative(blocker)} is a link or no folder; nothing in it was read."
-            return [*noticed, _unreadable(text)]
+            return [*noticed, Problem("desk-unreadable", text, level="warning", of="substance")]
         if there:
             os.makedirs(folders.place, 0o700, exist_ok=True)
         for name in [name for name in _COLLECTED if name in there]:

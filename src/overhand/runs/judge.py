@@ -41,7 +41,9 @@ CODES = {
     "promise-missing": "a file that the plan says must exist is not there",
     "inputs-unreadable": "the inputs of a plan's node are gone, so what it promised cannot be judged",
     "document-changed": "a document is no longer the one that was judged",
-    "output-unreadable": "OUTPUT.md is not a regular file",
+    "output-unreadable": "OUTPUT.md is not a regular file, or longer than 16 MB",
+    "desk-unreadable": "the run's folder in the workspace, or one above it, is a link or no folder",
+    "decisions-not-kept": "the decisions could not be added to the project's list",
 }
 
 

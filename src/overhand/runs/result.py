@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from overhand.documents import Problem, Section, count_words, parse_output, render_output, return_to_output
-from overhand.errors import OverhandError, Refused, StorageFailed
+from overhand.errors import OverhandError
 from overhand.policy import usage_of_task
 from overhand.record import Judged
-from overhand.runs import handover, worktree
+from overhand.runs import handover
 from overhand.system import (
     MAX_DOCUMENT,
     Beneath,
@@ -70,7 +70,7 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
     if verdict.status == "completed" and result["decisions"]:
         try:
             collect_decisions(actor, task, result["decisions"])
-        except (Refused, StorageFailed) as error:
+        except OverhandError as error:
             result["problems"].append(Problem("decisions-not-kept", error.message, level="warning").as_json())
     encoded = (dump_line(result) + "\n").encode("utf-8", "replace")
     put_new(f"{folder}/result.json", encoded)
@@ -222,12 +222,8 @@ def _corrected(raw: bytes, verdict: Verdict) -> bytes:
 
 def collect_decisions(actor: Actor, task: Task, decisions: list[dict[str, str]]) -> None:
     """Add each decision of a judged result once to the project's list."""
-    store, place = actor.store, actor.config_of(task).decisions
-    if worktree.path_inside(store.root, place) is None:
-        raise OverhandError(
-            f"decisions = {place!r} is outside the project.", "Name a file inside it in .overhand/config.toml."
-        )
-    files, place = Beneath(store.root), os.path.normpath(place)
+    store, place = actor.store, os.path.normpath(actor.config_of(task).decisions)
+    files = Beneath(store.root)
     link = os.path.relpath(store.workspace(task.id), os.path.dirname(files.shown(place)))
     with Lock(f"{store.own}/decisions.lock", "The list of decisions"):
         raw = files.read(place) or b""

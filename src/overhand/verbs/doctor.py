@@ -13,6 +13,7 @@ from overhand.documents import decode_text, kind_of_tag, parse_request
 from overhand.errors import Busy, OverhandError, Refused
 from overhand.items import is_tag_behind, search_tags, sync_tag
 from overhand.policy import Config, find_caller, load_config, require_person, untrusted_files
+from overhand.record import WORKSPACES
 from overhand.runs import living_members, probed_shield
 from overhand.supervisor import hand_to_supervisor, running_supervisor
 from overhand.system import (
@@ -292,11 +293,11 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
         why = "Whoever clones this repository gets your tasks' documents."
         told = "git rm -r --cached .agent-workspaces"
         yield Finding("tracked", f"git tracks {len(tracked)} files in .agent-workspaces.", why, told)
-    for files in (session.store.files, Beneath(session.root, ".overhand")):
-        if blocker := files.in_the_way():
-            what = f"{session.store.relative(blocker)} is a link or no folder."
-            why = "Links are not followed: nothing in it is read or written."
-            yield Finding("no-folder", what, why, f"mv {blocker} {blocker}.old && mkdir {blocker}")
+    ways = map(Beneath(session.root).in_the_way, (WORKSPACES, ".overhand/agents", ".overhand/plans"))
+    for blocker in dict.fromkeys(filter(None, ways)):
+        what = f"{session.store.relative(blocker)} is a link or no folder."
+        why = "Links are not followed: nothing in it is read or written."
+        yield Finding("no-folder", what, why, f"mv {blocker} {blocker}.old && mkdir {blocker}")
     known = agent_files(session.root)
     for name, path in known.items() if config else ():
         try:
