@@ -397,8 +397,11 @@ class Beneath:
 
     def _steps(self, path: str) -> list[str]:
         """The names on the way; a path that leaves the folder is refused, however it came about."""
-        steps = [step for step in f"{self.inside}/{path}".split("/") if step not in ("", ".")]
-        if path.startswith("/") or ".." in steps or "\0" in path or not dirfd.is_encodable(path):
+        steps = (f"{self.inside}/{path}" if self.inside and path else self.inside or path).split("/")
+        if "" in steps or "." in steps:
+            steps = [step for step in steps if step not in ("", ".")]
+        is_odd = path.startswith("/") or "\0" in path or not (path.isascii() or dirfd.is_encodable(path))
+        if is_odd or ".." in steps:
             raise Refused(f"{path!r} is no path inside {self.top}.", "Use a relative path without ..")
         return steps
 
