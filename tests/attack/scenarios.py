@@ -418,7 +418,7 @@ SCENARIOS = [
         truth=unless(is_completed, "answer", "1", "blue", starts=2),
         least=10,
     ),
-    verb("ask", asked_inside, "overhand ask", prepare=inside('ask "Which?"'), truth=said_clearly, least=22),
+    verb("ask", asked_inside, "overhand ask", prepare=inside('ask "Which?"'), truth=said_clearly, least=20),
     verb(
         "step",
         typed(*DELEGATE, "--wait", "--step", "One"),
@@ -433,7 +433,7 @@ SCENARIOS = [
         "overhand checkpoint",
         prepare=inside("checkpoint create --reason now"),
         truth=said_clearly,
-        least=30,
+        least=26,
     ),
     verb(
         "finish",
@@ -450,7 +450,7 @@ SCENARIOS = [
         prepare=delegating,
         truth=said_clearly,
         tasks=3,
-        least=40,
+        least=36,
     ),
     verb("stop", typed("stop", "1"), "overhand stop", prepare=running, repeat=stop_again, truth=stopped, least=19),
     verb("supervisor-stop", stop_under, SUPERVISOR, repeat=stop_again, truth=stopped, least=78),
