@@ -95,8 +95,7 @@ class Batch:
         self.in_repository = repository_of(session.root) is not None
         self._fresh: list[str] = []  # accepted, not yet synced
         self.kept: Future[None] = Future()  # done when that is synced, or the sync failed
-        self._open = 0  # started and not judged
-        self._called = 0  # started and not returned
+        self._called = 0  # handed to the pool and not returned
         self._life: tuple[str, int] | None = None  # TASK/RUN whose `life` all of them share, and its read end
         self._unsynced: set[str] = set()  # judged, not yet synced
         self._syncing = threading.Lock()  # held while results are synced
@@ -146,13 +145,10 @@ class Batch:
             if INPUTS_FILE in draft.task.files:
                 self.inputs[task.id] = draft.task.files[INPUTS_FILE]
 
-    def at_work(self, more: int) -> None:
-        """Add to the number of runs that a result is expected from."""
+    def expect(self, more: int) -> None:
+        """Add to the number of functions that are to return."""
         with self._changed:
-            self._open += more
-            self._called += max(0, more)
-            if self._open == 0:
-                self._changed.notify_all()
+            self._called += more
 
     def share_life(self, task_id: str, run_id: str) -> str:
         """Show other processes that this one lives: TASK/RUN whose `life` it holds open, made for the first run."""
@@ -167,7 +163,10 @@ class Batch:
         """A function has returned, in time or not; after the last one, none of their runs is alive."""
         with self._changed:
             self._called -= 1
-            if self._called == 0 and self._life is not None:
+            if self._called:
+                return
+            self._changed.notify_all()
+            if self._life is not None:
                 os.close(self._life[1])
                 self._life = None
 
@@ -192,7 +191,7 @@ class Batch:
         """Sync a result before it is reported; those that come within a moment are synced together."""
         with self._changed:
             if task_id in self._unsynced:
-                self._changed.wait_for(lambda: self._open == 0, _MOMENT)
+                self._changed.wait_for(lambda: self._called == 0, _MOMENT)
         with self._syncing:  # the result may be part of another sync, which must have ended
             is_synced = task_id not in self._unsynced
         if not is_synced:

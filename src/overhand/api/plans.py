@@ -94,7 +94,7 @@ class FunctionNodes(NodeStarter):
         """Call functions now; earlier, both would compete for the interpreter."""
         ready, self.ready = self.ready, []
         if ready:
-            self.batch.at_work(len(ready))
+            self.batch.expect(len(ready))
             self.pool.submit(ready)
 
     def before_finish(self) -> None:
@@ -102,10 +102,7 @@ class FunctionNodes(NodeStarter):
 
     def _perform(self, task_id: str, agent: str, future: Future[None]) -> None:
         """One function, and what its end means to the plan."""
-        try:
-            run_function(self.batch, task_id, self.functions[agent], self.pool, future)
-        finally:
-            self.batch.at_work(-1)
+        run_function(self.batch, task_id, self.functions[agent], self.pool, future)
         if known := self.batch.results.pop(task_id, None):
             self.executor.child_changed(*known)
         else:

@@ -352,10 +352,8 @@ class Project:
         return list(walk_questions(self.session, None, resume=True).payload["questions"])
 
     def _submit(self, batch: Batch, functions: Mapping[str, FunctionAgent]) -> dict[str, Running]:
-        batch.at_work(len(functions))
+        batch.expect(len(functions))
         futures = self.pool.submit(partial(run_function, batch, *one, self.pool) for one in functions.items())
-        for future in futures:
-            future.add_done_callback(lambda _: batch.at_work(-1))
         return {task_id: (batch, future) for task_id, future in zip(functions, futures, strict=True)}
 
     def close(self) -> None:
