@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.soak  # real agents
 
 ASK: list[dict[str, Any]] = [
-    {"ops": [{"bash": {"command": "../bin/overhand ask 'Which colour?' --option red --option blue"}}]},
+    {"ops": [{"bash": {"command": "\"$OVERHAND\" ask 'Which colour?' --option red --option blue"}}]},
     {"ops": [{"write": {"path": "{project}/told.txt", "content": "{result}"}}]},
     returns(summary="Asked and told."),
     {"text": "Over."},
@@ -38,7 +38,7 @@ def test_answered_while_it_waits(name: str, tmp_path: Path) -> None:
         assert "blue" in (place.path / "told.txt").read_text()
         assert place.turns("ask") == [0, 1, 2, 3]
         prompt = place.path / done["run_folder"] / "prompt.md"
-        assert f"`overhand` is `{tmp_path}/bin/overhand`" in prompt.read_text()
+        assert '`"$OVERHAND" ask' in prompt.read_text()
 
 
 @pytest.mark.case("question")

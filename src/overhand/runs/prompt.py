@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from typing import TYPE_CHECKING, Any
 
 from overhand.policy import say_budget
 from overhand.record import INPUTS_FILE
-from overhand.system import find_program
+from overhand.system import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,19 +57,18 @@ def compose(
 def _ground(agent: Agent, task: Task, workspace: str, has_plan: bool) -> str:
     lines = ["## Ground rules", f"- {_LEVELS[task.level]}"]
     lines.append(
-        '- If you cannot go on without an answer: `overhand ask "question" --option a --option b` waits and prints it. '
+        '- If you cannot go on without an answer: `"$OVERHAND" ask "question" --option a --option b` waits and prints '
+        "it ($OVERHAND is the path of the command `overhand`). "
         "Exit code 124 means not yet: call again as it says. Without that command write "
         '`ipc/NNN.question` in the task\'s folder as JSON ({"seq", "timestamp", "question", "options"}), by rename, '
         "and wait for `ipc/NNN.answer`. Do not guess what you should ask."
     )
-    if agent.real and (ours := find_program("overhand")):  # a login shell may have a PATH of its own
-        lines.append(f"- `overhand` is `{ours}`: write that where your shell does not find the name.")
     if task.node:
         inputs = f"{workspace}/{INPUTS_FILE}"
         lines.append(f"- This is node `{task.node}` of a plan. Its inputs are in `{inputs}`, as JSON.")
     if has_plan:
         lines.append(
-            "- Mark the steps of the Plan as you go: `overhand step N doing`, `done`, `blocked` or `error`, "
+            '- Mark the steps of the Plan as you go: `"$OVERHAND" step N doing`, `done`, `blocked` or `error`, '
             "or edit the marker in HANDOFF.md (`[x]` done, `[?]` blocked, `[!]` error)."
         )
     if agent.control:
@@ -76,7 +78,7 @@ def _ground(agent: Agent, task: Task, workspace: str, has_plan: bool) -> str:
             "each with `REASON: …` on the same or the next line."
         )
     if task.depth < 3:
-        lines.append('- To hand a part to another agent: `overhand delegate "what" --agent NAME --wait`.')
+        lines.append('- To hand a part to another agent: `"$OVERHAND" delegate "what" --agent NAME --wait`.')
     if task.checks:
         commands = "; ".join(f"`{check.command}`" for check in task.checks)
         lines.append(f"- Afterwards these checks are run; they decide: {commands}")
@@ -147,10 +149,22 @@ def context(task: Task, run_id: str) -> dict[str, Any]:
     }
 
 
+def own_command(store: Store) -> str:
+    """The path of the command `overhand`: a login shell resets PATH, and may know another version, or none."""
+    beside = f"{os.path.dirname(sys.executable)}/overhand"
+    if os.access(beside, os.X_OK):
+        return beside
+    path = f"{store.home}/overhand"
+    if not os.access(path, os.X_OK):  # it is not installed: there is only the package
+        write_file(path, f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m overhand "$@"\n', mode=0o755)
+    return path
+
+
 def run_environment(store: Store, task: Task, run_id: str, allowance: Amount | None = None) -> dict[str, str]:
     """The variables of an agent's environment that are ours."""
     folder, desk = store.workspace(task.id), store.desk(task.id, run_id)
     env = {
+        "OVERHAND": own_command(store),
         "OVERHAND_TASK": task.id,
         RUN_MARKER: run_id,
         "OVERHAND_WORKSPACE": folder,
