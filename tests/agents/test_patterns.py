@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import fcntl
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.agents import find_driver, permissions
+from overhand.agents import OpenPermission, find_driver, permissions
 from overhand.agents.drivers.acp import client
 from overhand.agents.permissions import Policy, ToolRequest, begin, glob, matches, request, rule, widest
 from overhand.questions import answer_question, blocked
 from supervisor.parts import Watched
-from support.scene import PATIENCE, until
+from support.scene import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -255,18 +254,15 @@ def test_who_looked_before_it_was_known_to_wait_is_woken_once_more(scene: Scene,
 def test_claude_is_told_in_its_own_form(scene: Scene, at_work: tuple[str, str]) -> None:
     task, run = at_work
     given_ = {"file_path": "/etc/x", "content": ""}
-    found: list[dict[str, Any]] = []
     permit = find_driver("claude").permit
     assert permit is not None
-    thread = threading.Thread(target=lambda: found.append(permit(scene.store, task, run, "Write", given_, -1)))
-    thread.start()
-    until(lambda: scene.state(task).open_questions, "a question")
-    until(lambda: (runs := scene.state(task).runs) and runs[-1].waiting is not None, "it is known to be blocked")
+    asked = permit(scene.store, task, run, "Write", given_)
+    assert isinstance(asked, OpenPermission)
+    assert [question.seq for question in scene.state(task).open_questions] == [asked.question.seq]
     answer(scene, task, "Allow once")
-    thread.join(PATIENCE)
-    assert found == [{"behavior": "allow", "updatedInput": given_}]
-    late = permissions.decide(scene.store, task, run, ToolRequest("edit", "Write", paths=("/etc/y",)), 0.1)
-    assert late[0] == "deny"
-    assert "Nobody has answered" in late[1]
+    assert asked.reply(scene.state(task).questions[-1].answer) == {"behavior": "allow", "updatedInput": given_}
+    assert asked.reply(None)["behavior"] == "deny"
     inside = {"file_path": str(scene.path / "a"), "content": ""}
-    assert permit(scene.store, task, run, "Write", inside, -1)["behavior"] == "allow"
+    allowed = permit(scene.store, task, run, "Write", inside)
+    assert isinstance(allowed, dict)
+    assert allowed["behavior"] == "allow"

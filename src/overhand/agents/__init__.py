@@ -4,8 +4,8 @@ from overhand import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.agents.driver import UNANSWERED, Agent, Job, McpClient, Permit, all_drivers, find_driver
-    from overhand.agents.driver import installable, lookup, translator
+    from overhand.agents.driver import UNANSWERED, Agent, Job, McpClient, OpenPermission, Permit, all_drivers
+    from overhand.agents.driver import find_driver, installable, lookup, translator
     from overhand.agents.drivers.function import Call, Inquiry, as_return, encode_return, failure_return
     from overhand.agents.drivers.function import read_inputs, unanswered_error
     from overhand.agents.files import PLAN_SUFFIXES, agent_files, choose_agent, default_agent, find_agent
@@ -21,7 +21,8 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "driver": "UNANSWERED Agent Job McpClient all_drivers find_driver installable lookup translator",
+            "driver": "UNANSWERED Agent Job McpClient OpenPermission all_drivers find_driver installable lookup "
+            "translator",
             "drivers.function": "Call Inquiry as_return encode_return failure_return read_inputs unanswered_error",
             "files": "PLAN_SUFFIXES agent_files choose_agent default_agent find_agent load_agent program_files "
             "read_agent runnable_files",

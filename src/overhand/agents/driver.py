@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from overhand.agents.stream import StreamEvent, StreamSummary
-    from overhand.record import Store
+    from overhand.record import Question, Store
 
     Translate = Callable[[dict[str, Any]], Iterable[StreamEvent]]
     Used = Mapping[str, Any]  # the keys of `Heard.usage`
-    Permit = Callable[[Store, str, str, str, dict[str, Any], int], dict[str, Any]]  # task, run, tool, input, gone
+    # of a task's run, for a tool and its input: the reply, or the question whose answer makes it
+    Permit = Callable[[Store, str, str, str, dict[str, Any]], dict[str, Any] | "OpenPermission"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,13 @@ def session_name(run_id: str) -> str:
 def tokens_of_session(_used: Used, _before: Used) -> tuple[str, ...]:
     """For programs that count the tokens of the whole session."""
     return "input", "output"
+
+
+class OpenPermission:
+    """A question that a person has to answer before a tool is used, and the reply that an answer makes."""
+
+    def __init__(self, question: Question, reply: Callable[[str | None], dict[str, Any]]) -> None:
+        self.question, self.reply = question, reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -254,24 +254,14 @@ def verdict(answer: str | None) -> str:
     return "allow" if answer and answer.startswith((ONCE, ALWAYS)) else "deny"
 
 
-def decide(
-    store: Store, task_id: str, run_id: str, asked: ToolRequest, seconds: float = 86400.0, gone: int = -1
-) -> tuple[str, str]:
-    """Block until it is decided: `allow` or `deny`, and why."""
-    from overhand.questions import WaitingMark, wait_for_answer
+def decide(store: Store, task_id: str, run_id: str, asked: ToolRequest) -> str | Question:
+    """`allow` or `deny`, if that is decided; else the question that waits for a person."""
     from overhand.system import load_line, read_file
 
+    desk = store.desk(task_id, run_id)
     spec = load_line((read_file(f"{store.run_folder(task_id, run_id)}/spec.json") or b"{}").decode())
-    desk = store.desk_files(task_id, run_id)
-    policy = Policy(spec.get("level", "read"), store.root, desk.shown(), spec.get("allow", ()), spec.get("deny", ()))
-    found = begin(store, task_id, run_id, asked, policy, "mcp")
-    if not isinstance(found, str):
-        with WaitingMark(desk, found.seq):
-            answer = wait_for_answer(store, task_id, found, seconds, cancelled=gone)
-        if answer is None:
-            return "deny", f"Nobody has answered question {found.seq} yet; end your turn."
-        found = verdict(answer)
-    return found, "" if found == "allow" else f"It was not allowed: {asked}"
+    policy = Policy(spec.get("level", "read"), store.root, desk, spec.get("allow", ()), spec.get("deny", ()))
+    return begin(store, task_id, run_id, asked, policy, "mcp")
 
 
 class Waiting:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput, NotAllowed, NotFound, TimedOut
+from overhand.verbs import PERMIT as PERMIT_VERB
 from overhand.verbs import VERBS, Session, call_verb
 from overhand.words import option_duration
 
@@ -260,16 +261,11 @@ def _finish(_service: Service, session: Session, given: Given) -> Payload:
 
 
 def _permit(_service: Service, session: Session, given: Given) -> Payload:
-    """Block until a person has decided; a run that waits too long is parked, as with any question."""
-    from overhand.mcp.handshake import prompts_of
-    from overhand.policy import find_caller
+    """Block until a person has decided."""
+    import json
 
-    client = find_caller(session.store)
-    permit = prompts_of(session.store, client)
-    if permit is None:
-        raise BadInput("This run's program has no permission prompt.", "Use the tools that are listed.")
-    tool, asked = given["tool_name"], given.get("input", {})
-    return permit(session.store, client.task or "", client.run or "", tool, asked, session.gone)
+    asked = {"tool": given["tool_name"], "input": json.dumps(given.get("input", {}))}
+    return call_verb(PERMIT_VERB, session, asked).payload
 
 
 _CALLS: dict[str, Callable[[Service, Session, Given], Payload]] = {

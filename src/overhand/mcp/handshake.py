@@ -16,10 +16,7 @@ from overhand.errors import BadInput
 from overhand.mcp.tools import FOR_HOSTS, FOR_RUNS, PERMIT
 
 if TYPE_CHECKING:
-    from overhand.agents import Permit
     from overhand.mcp.tools import Tool
-    from overhand.policy import Caller
-    from overhand.record import Store
     from overhand.verbs import Session
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # any other handshake is for the SDK
@@ -53,6 +50,7 @@ class Service:
 def serve(session: Session) -> NoReturn:
     """Serve until the client disconnects, then exit without waiting for threads."""
     from overhand.policy import find_caller
+    from overhand.verbs import prompts_of
 
     client = find_caller(session.store)
     inside = not client.is_person
@@ -64,15 +62,6 @@ def serve(session: Session) -> NoReturn:
 
         server.run(service, wire)
     os._exit(0)
-
-
-def prompts_of(store: Store, client: Caller) -> Permit | None:
-    """The function that answers the permission prompts of the calling run's program, if it has any."""
-    from overhand.agents import lookup
-
-    run = store.task(client.task).run(client.run) if client.task else None
-    driver = lookup(run.driver) if run is not None else None
-    return driver.permit if driver else None
 
 
 def _limit(otherwise: float) -> float:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from overhand.questions.resume import ended_waiting, next_run_after_result, next_run_after_verdict
     from overhand.questions.resume import question_in_return
     from overhand.questions.wait import PendingAnswer, WaitingMark, leave_waiting_mark, mark_of_caller
-    from overhand.questions.wait import wait_for_answer
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -25,6 +24,6 @@ else:
             "full_question hand_over_events has_leftovers keep_text kept_text let_leftovers_end plain_text "
             "recorded_answer unread_marks",
             "resume": "ended_waiting next_run_after_result next_run_after_verdict question_in_return",
-            "wait": "PendingAnswer WaitingMark leave_waiting_mark mark_of_caller wait_for_answer",
+            "wait": "PendingAnswer WaitingMark leave_waiting_mark mark_of_caller",
         },
     )

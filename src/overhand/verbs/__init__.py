@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from overhand.verbs.delegate import delegate_task, draft_in_session, make_tasks, note_refusal
     from overhand.verbs.dispatch import carry_out
     from overhand.verbs.finish_run import handoff_of_caller
+    from overhand.verbs.permit import prompts_of
     from overhand.verbs.plan import PlanSource, check_source, plan_source, require_sound_plan
     from overhand.verbs.plan_run import accept_plan, find_plan, may_run_plan, plan_dry_run, plan_receipt, plan_rows
     from overhand.verbs.plan_run import submit_plan, wait_for_plan
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from overhand.verbs.setup import ensure_project
     from overhand.verbs.show import describe_task
     from overhand.verbs.status import Headline
-    from overhand.verbs.table import ALIASES, GLOBAL_ARGS, GROUPS, VERBS, VERB_BY_NAME
+    from overhand.verbs.table import ALIASES, GLOBAL_ARGS, GROUPS, PERMIT, VERBS, VERB_BY_NAME
     from overhand.verbs.tasks import list_tasks, refresh_task
     from overhand.verbs.verb import Arg, Reply, Session, Verb, open_session
     from overhand.verbs.wait import wait_for_tasks
@@ -34,6 +35,7 @@ else:
             "delegate": "delegate_task draft_in_session make_tasks note_refusal",
             "dispatch": "carry_out",
             "finish_run": "handoff_of_caller",
+            "permit": "prompts_of",
             "plan": "PlanSource check_source plan_source require_sound_plan",
             "plan_run": "accept_plan find_plan may_run_plan plan_dry_run plan_receipt plan_rows submit_plan "
             "wait_for_plan",
@@ -42,7 +44,7 @@ else:
             "setup": "ensure_project",
             "show": "describe_task",
             "status": "Headline",
-            "table": "ALIASES GLOBAL_ARGS GROUPS VERBS VERB_BY_NAME",
+            "table": "ALIASES GLOBAL_ARGS GROUPS PERMIT VERBS VERB_BY_NAME",
             "tasks": "list_tasks refresh_task",
             "verb": "Arg Reply Session Verb open_session",
             "wait": "wait_for_tasks",

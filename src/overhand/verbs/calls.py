@@ -21,7 +21,20 @@ if TYPE_CHECKING:
     from overhand.policy import Caller
     from overhand.verbs.verb import Session, Verb
 
-_CALLED = ("ask", "step", "checkpoint", "finish", "delegate", "send", "answer", "stop", "resume", "run", "wait")
+_CALLED = (
+    "ask",
+    "step",
+    "checkpoint",
+    "finish",
+    "delegate",
+    "send",
+    "answer",
+    "stop",
+    "resume",
+    "run",
+    "wait",
+    "permit",
+)
 _CALLED_TO = {"item": ("approve", "next", "claim", "done", "needs", "dismiss", "new"), "alert": ("raise", "resolve"),
               "plan": ("run",)}  # fmt: skip
 LATER = ("step", "checkpoint", "finish")  # are done as soon as a supervisor runs, if none does now

@@ -10,7 +10,7 @@ from overhand.policy import current_call, inside_run
 from overhand.record import read_call, stale_run, tasks_of_call
 from overhand.system import brought
 from overhand.verbs.calls import LATER, is_called
-from overhand.verbs.table import VERB_BY_NAME
+from overhand.verbs.table import PERMIT, VERB_BY_NAME
 from overhand.verbs.verb import Deferred, Session
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from overhand.supervisor import TakenCall
     from overhand.verbs.verb import Pending, Reply, Verb
 
-_REPEATABLE = ("ask", "step", "finish", "stop", "wait")  # a second time they find what the first has done
+_REPEATABLE = ("ask", "permit", "step", "finish", "stop", "wait")  # a second time they find what the first has done
 _UNRECORDED = ("item", "alert")  # edit files of the project before, or without, an event
 _MAKES_TASK = ("delegate", "plan")
 
@@ -73,7 +73,7 @@ def _reply(taken: TakenCall, call: Call, work: Callable[[], Reply | None]) -> di
 
 
 def _call(taken: TakenCall, call: Call) -> Reply:
-    verb = VERB_BY_NAME.get(call.verb)
+    verb = PERMIT if call.verb == PERMIT.name else VERB_BY_NAME.get(call.verb)
     if verb is None or not is_called(call.verb, call.values):
         raise BadInput(f"{call.verb[:100]!r} is nothing that a run calls so.", "See all verbs: overhand --help")
     if taken.gone and call.verb not in LATER:

@@ -489,6 +489,7 @@ FOR_SCRIPTS = (
 GROUPS = {"everyday": EVERYDAY, "set-up": SET_UP, "for agents": FOR_AGENTS, "for scripts": FOR_SCRIPTS}
 VERBS = tuple(row for rows in GROUPS.values() for row in rows)
 VERB_BY_NAME = {row.name: row for row in VERBS}
+PERMIT = Verb("permit", "whether a tool may be used", words=(Arg("TOOL", "its name"), Arg("INPUT", "its input, JSON")))
 
 # other names people try; what stands behind the name is added to the arguments
 ALIASES: dict[str, tuple[str, ...]] = {

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import permissions
-from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, Place, session_name
+from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, OpenPermission, Place, session_name
 from overhand.agents.programs import HOOK_SECONDS, require, stop_hook, wrong_patterns
 from overhand.agents.stream import StreamEvent, failure
 from overhand.system import read_file
@@ -190,12 +190,20 @@ def _session_totals(used: Mapping[str, Any], before: Mapping[str, Any]) -> tuple
     return ("usd",) if used["counted"] >= before["counted"] + used["input"] + used["output"] else ()
 
 
-def _permit(store: Store, task: str, run: str, tool: str, given: dict[str, Any], gone: int) -> dict[str, Any]:
+def _permit(store: Store, task: str, run: str, tool: str, given: dict[str, Any]) -> dict[str, Any] | OpenPermission:
     """Answer its permission prompt tool, which it calls for what its lists don't decide."""
     kind = next((kind for kind, tools in _KINDS.items() if tool in tools), None)
     asked = permissions.request(kind, tool, given, cwd=store.root)
-    found, why = permissions.decide(store, task, run, asked, gone=gone)
-    return {"behavior": "allow", "updatedInput": given} if found == "allow" else {"behavior": "deny", "message": why}
+    found = permissions.decide(store, task, run, asked)
+
+    def reply(decided: str) -> dict[str, Any]:
+        if decided == "allow":
+            return {"behavior": "allow", "updatedInput": given}
+        return {"behavior": "deny", "message": f"It was not allowed: {asked}"}
+
+    if isinstance(found, str):
+        return reply(found)
+    return OpenPermission(found, lambda answer: reply(permissions.verdict(answer)))
 
 
 def _settings_file(root: str | None) -> str:
