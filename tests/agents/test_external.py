@@ -217,6 +217,7 @@ def waiter(tmp_path: Path, folder: Path, run: str, *, at: int | None) -> int:
     job = {**words, "start": [*call, "start"], "every": 0.01, "record": str(tmp_path / "task")}
     (place / "job.json").write_text(json.dumps(job))
     env = {**os.environ, "OVERHAND_JOB": str(place / "job.json"), "OVERHAND_OUTPUT": str(place / "OUTPUT.md")}
+    env["OVERHAND_PROJECT"] = str(place.parent)
     program = [str(HERE / "killed_at.py"), str(at)] if at is not None else ["-m", "overhand.agents.drivers.external"]
     life, looked_at = os.pipe()
     child = subprocess.Popen([sys.executable, "-P", *program], env=env, stdin=subprocess.DEVNULL, pass_fds=(life,))

@@ -248,6 +248,45 @@ def test_an_answer_is_written_nowhere_else(unshielded: Scene, tmp_path: Path, ta
         assert [q.text for q in scene.state(task).questions] == ["Which?"], "no question of the user's folder is taken"
 
 
+# an agent that swaps that folder all the time
+FLIPS = (
+    LOOKALIKE
+    + r"""
+W=$OVERHAND_WORKSPACE; victim=VICTIMS/$OVERHAND_TASK; look_like "$victim"; snapshot "$victim" >"$victim.before"
+for n in $(seq 12); do
+  printf '{"seq": %d, "timestamp": "2026-01-01T00:00:00Z", "question": "Which of %d?"}' $n $n >"$W/ipc/.new"
+  mv "$W/ipc/.new" "$W/ipc/$(printf %03d $n).question"
+done
+until test -e "$victim.asked"; do sleep 0.02; done
+echo >"$victim.swapped"
+while ! test -e "$victim.answered"; do
+  mv "$W/ipc" "$W/real"; ln -s "$victim" "$W/ipc"; rm "$W/ipc"; mv "$W/real" "$W/ipc" || exit 1
+done 2>/dev/null
+echo '{"status": "completed", "summary": "Answered."}'
+"""
+)
+
+
+def test_a_folder_that_is_swapped_all_the_time(unshielded: Scene, tmp_path: Path, tally: Tally) -> None:
+    scene, victims = unshielded, tmp_path / "victims"
+    victims.mkdir()
+    scene.shell("worker", FLIPS.replace("VICTIMS", str(victims)))
+    task = scene.delegate()
+    until(lambda: len(scene.state(task).open_questions) == 12, "the questions")
+    (victims / f"{task}.asked").touch()
+    until((victims / f"{task}.swapped").exists, "the swaps")
+    tally("answers into a folder that is swapped all the time", 12)
+    for seq in range(1, 13):
+        ran = scene.project.run("answer", task, str(seq), "the second")
+        assert "Traceback" not in ran.err
+        assert ran.code == 0 or "link" in ran.err or "no folder" in ran.err, ran.err
+        assert_untouched(victims / task)
+    (victims / f"{task}.answered").touch()
+    scene.judged(task)
+    assert [question.answer for question in scene.state(task).questions] == ["the second"] * 12
+    assert_untouched(victims / task)
+
+
 # what belongs to the whole project
 OURS = {
     "agent-workspaces": ".agent-workspaces", "project": ".agent-workspaces/.project",

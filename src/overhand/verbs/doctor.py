@@ -127,6 +127,7 @@ CODES = {
     "settings": "the settings cannot be read",
     "untrusted": "agent files or settings that nobody has trusted",
     "not-ignored": "git would see the tasks",
+    "no-folder": "a folder of Overhand in the project is a link, which is not followed, or no folder",
     "tracked": "git tracks files of tasks",
     "agent": "an agent file with problems",
     "no-agent": "neither an agent file nor an agent program",
