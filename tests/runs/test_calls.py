@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.scene import QUICK, Scene
+from overhand.record import CALL_ID, CALLS, Call
+from support.scene import QUICK, Scene, kill, until
 from support.warm import make_project
 
 if TYPE_CHECKING:
@@ -144,3 +148,226 @@ def test_every_verb_prints_the_same_as_if_it_had_acted_itself(scenes: tuple[Scen
         assert bool(called) == (before == ""), "who acted"
     different = [triple for triple in zip(lines, *results, strict=True) if triple[1] != triple[2]]
     assert not different
+
+
+def folder(scene: Scene, task: str) -> Path:
+    return Path(scene.store.workspace(task)) / CALLS
+
+
+def forge(scene: Scene, task: str, raw: bytes | str, *, name: str = "", bell: bool = True) -> tuple[str, int]:
+    """A call as a program could write it, and the FIFO at which it waits."""
+    call_id = name or os.urandom(CALL_ID).hex()[:CALL_ID]
+    place = folder(scene, task)
+    fd = -1
+    if bell:
+        os.mkfifo(place / f"{call_id}.bell")
+        fd = os.open(place / f"{call_id}.bell", os.O_RDWR | os.O_NONBLOCK)
+    (place / f"{call_id}.tmp").write_bytes(raw if isinstance(raw, bytes) else raw.encode())
+    (place / f"{call_id}.tmp").rename(place / f"{call_id}.json")
+    return call_id, fd
+
+
+def reply(scene: Scene, task: str, call_id: str) -> Any:
+    path = folder(scene, task) / f"{call_id}.reply"
+    until(path.exists, f"the reply to {call_id}")
+    return json.loads(path.read_bytes())
+
+
+def at_work(scene: Scene, script: str = "while [ ! -e go ]; do sleep 0.05; done; ") -> tuple[str, str]:
+    """A run that waits until `go` is there: the task and the run."""
+    scene.shell("worker", f"{script}{QUICK}")
+    task = scene.delegate("wait for it", "--step", "one")
+    run = scene.running(task).current_run
+    assert run is not None
+    until(folder(scene, task).exists, "its folder of calls")
+    return task, run.id
+
+
+def call(run: str, verb: str = "step", **values: Any) -> str:
+    return Call(run=run, verb=verb, values=values or {"id": "1", "step": "done"}).text()
+
+
+def test_a_forged_call_is_refused_and_hurts_no_other(scene: Scene) -> None:
+    task, run = at_work(scene)
+    sound = json.loads(call(run))
+    stranger = "sess_1700000000_aaaaaa"
+    bad: dict[str, Any] = {
+        "not JSON": "{",
+        "nested": '{"run":' + "[" * 100_000,
+        "no object": "[]",
+        "more keys": {**sound, "env": {"PATH": "/tmp"}},
+        "another run": {**sound, "run": stranger},
+        "no run": {**sound, "run": "../../x"},
+        "another way": {**sound, "via": "person"},
+        "an unknown verb": {**sound, "verb": "fly"},
+        "a person's verb": {**sound, "verb": "trust", "values": {"yes": True}},
+        "a verb that reads": {**sound, "verb": "list", "values": {}},
+        "a step to show": {**sound, "values": {}},
+        "an unknown option": {**sound, "values": {"id": "1", "store": "x"}},
+        "no text": {**sound, "values": {"id": 7}},
+        "a flag with words": {**sound, "verb": "delegate", "values": {"title": "x", "wait": "yes"}},
+        "no choice": {**sound, "verb": "checkpoint", "values": {"do": "destroy"}},
+        "an object": {**sound, "values": {"id": {"a": "b"}}},
+        "a relative folder": {**sound, "cwd": "x"},
+        "documents": {**sound, "documents": ["x"]},
+        "no bytes": {**sound, "documents": {"x": chr(0x1234)}},
+    }
+    codes = {}
+    for name, raw in bad.items():
+        call_id, fd = forge(scene, task, raw if isinstance(raw, str) else json.dumps(raw))
+        codes[name] = reply(scene, task, call_id)["error"]["code"]
+        os.close(fd)
+    assert codes == {**dict.fromkeys(bad, "VALIDATION_FAILED"), "another run": "STALE_RUN"}
+    place = folder(scene, task)
+    (place / f"{'l' * CALL_ID}.json").symlink_to("/etc/passwd")
+    os.mkfifo(place / f"{'f' * CALL_ID}.json")
+    (place / f"{'d' * CALL_ID}.json").mkdir()
+    (place / "x.json").write_text(call(run))
+    call_id, fd = forge(scene, task, call(run))
+    assert reply(scene, task, call_id)["payload"]["progress"] == {"done": 1, "total": 1}
+    os.close(fd)
+    (scene.path / "go").touch()
+    assert scene.judged(task).status == "completed"
+
+
+def test_files_that_an_agent_names_are_not_opened_for_it(scene: Scene) -> None:
+    """What its shield hides it cannot have read by the supervisor either."""
+    scene.shell("child", QUICK)
+    task, run = at_work(scene)
+    (scene.path / "secret.md").write_text("# Task Handoff\n\n## Task\nThe secret.\n")
+    values = {"title": "x", "agent": "child", "handoff": str(scene.path / "secret.md"), "no_start": True}
+    call_id, fd = forge(scene, task, call(run, "delegate", **values))
+    assert reply(scene, task, call_id)["error"]["code"] == "FILE_NOT_FOUND"
+    os.close(fd)
+    (scene.path / "go").touch()
+    scene.judged(task)
+    assert scene.ids() == [task]
+
+
+def test_a_folder_of_calls_that_leads_elsewhere_is_not_followed(scene: Scene, tmp_path: Path) -> None:
+    task, run = at_work(scene)
+    elsewhere = tmp_path / "victim"
+    elsewhere.mkdir()
+    (elsewhere / f"{'v' * CALL_ID}.json").write_text(call(run))
+    place = folder(scene, task)
+    place.rmdir()
+    place.symlink_to(elsewhere)
+    until(lambda: not place.is_symlink(), "a folder of our own in its place")
+    assert os.listdir(elsewhere) == [f"{'v' * CALL_ID}.json"]
+    call_id, fd = forge(scene, task, call(run))
+    assert reply(scene, task, call_id)["code"] == 0
+    os.close(fd)
+    (scene.path / "go").touch()
+    scene.judged(task)
+
+
+def test_eight_callers_at_once_each_get_their_own_reply(scene: Scene) -> None:
+    scene.shell("child", QUICK)
+    calls = "".join(f'$OVERHAND delegate "Part {n} of it" --agent child --wait --json >said.{n} & ' for n in range(8))
+    scene.shell("worker", f"{calls} wait; {QUICK}")
+    task = scene.delegate()
+    assert scene.judged(task).status == "completed"
+    titles = [json.loads((scene.path / f"said.{n}").read_text())["title"] for n in range(8)]
+    assert titles == [f"Part {n} of it" for n in range(8)]
+    assert len(scene.ids()) == 9
+
+
+@pytest.mark.parametrize("verb", ["ask", "wait"])
+def test_a_caller_that_is_killed_waits_no_longer(scene: Scene, verb: str) -> None:
+    scene.shell("child", "sleep 60")
+    wait = '$OVERHAND delegate "Sleep long" --agent child --wait' if verb == "wait" else '$OVERHAND ask "Which?"'
+    scene.shell("worker", f"{wait} & echo $! >pid; while [ ! -e go ]; do sleep 0.05; done; {QUICK}")
+    task = scene.delegate()
+    marks = scene.place(task) / "waiting"
+    until(lambda: os.listdir(marks), "its mark")
+    kill(int(scene.appears("pid").read_text()))
+    until(lambda: not folder(scene, task).exists() or not os.listdir(folder(scene, task)), "its files to be removed")
+    assert len(os.listdir(marks)) == (verb == "ask"), "an answer that it has not read is for the next to ask"
+    (scene.path / "go").touch()
+    assert scene.judged(task).runs[0].cause == "exit"
+
+
+@pytest.mark.parametrize("verb", ["ask", "delegate"])
+def test_a_call_outlives_its_supervisor(scene: Scene, verb: str) -> None:
+    """The next one finds what was taken, does nothing twice, and replies when that is due."""
+    scene.shell("child", f"while [ ! -e child ]; do sleep 0.05; done; {QUICK}")
+    wait = '$OVERHAND delegate "A part of it" --agent child --wait' if verb == "delegate" else '$OVERHAND ask "Which?"'
+    scene.shell("worker", f"{wait} --json >said; echo $? >code; {QUICK}")
+    task = scene.delegate()
+    until(lambda: os.listdir(scene.place(task) / "waiting"), "its mark")
+    for _ in range(3):
+        scene.kill_supervisor()
+        scene.json("list")
+        until(scene.supervisor, "the next supervisor")
+    if verb == "ask":
+        scene.json("answer", task, "blue")
+    (scene.path / "child").touch()
+    assert scene.judged(task).status == "completed"
+    assert (scene.path / "code").read_text() == "0\n"
+    said = json.loads((scene.path / "said").read_text())
+    assert said.get("answer", said.get("status")) == ("blue" if verb == "ask" else "completed")
+    assert len(scene.ids()) == (2 if verb == "delegate" else 1)
+    assert len(scene.state(task).questions) == (verb == "ask")
+
+
+def test_a_delegation_that_a_killed_supervisor_made_is_not_made_again(scene: Scene) -> None:
+    """Killed between the task and the reply: the call lies there as taken, and the log has its id."""
+    scene.shell("child", QUICK)
+    task, run = at_work(scene)
+    text = call(run, "delegate", title="Once and no more", agent="child")
+    call_id, first = forge(scene, task, text)
+    made = reply(scene, task, call_id)["payload"]["task_id"]
+    os.close(first)
+    until(lambda: not os.listdir(folder(scene, task)), "its files to be removed")
+    scene.kill_supervisor()
+    place = folder(scene, task)
+    os.mkfifo(place / f"{call_id}.bell")
+    again = os.open(place / f"{call_id}.bell", os.O_RDWR | os.O_NONBLOCK)
+    (place / f"{call_id}.taken").write_text(text)
+    scene.json("list")
+    assert reply(scene, task, call_id)["payload"]["task_id"] == made
+    os.close(again)
+    (scene.path / "go").touch()
+    scene.judged(task)
+    assert sorted(scene.ids()) == sorted([task, made])
+
+
+def test_calls_that_nobody_took_are_carried_out_before_the_verdict(scene: Scene) -> None:
+    """A run that ended while no supervisor ran has left its return as a call."""
+    task, run = at_work(scene, "while [ ! -e go ]; do sleep 0.05; done; exit 0; ")
+    scene.kill_supervisor()
+    forge(scene, task, call(run, "finish", summary="Left as a call."), bell=False)
+    forge(scene, task, call(run), bell=False)
+    forge(scene, task, call(run, "delegate", title="Not wanted any more", agent="worker"), bell=False)
+    (scene.path / "go").touch()
+    until((scene.place(task) / "exit").exists, "the end of the agent")
+    shown = scene.json("wait", task, code=None)
+    assert (shown["summary"], shown["status"]) == ("Left as a call.", "completed")
+    assert scene.events(task, "step")
+    assert scene.ids() == [task]
+
+
+def test_the_run_is_over(scene: Scene) -> None:
+    """A process that outlives its run is refused, whatever it calls."""
+    late = f"{sys.executable} -m overhand step 1 done --json >late; echo $? >code"
+    left = f"(until [ -e judged ]; do sleep 0.05; done; {late}) >/dev/null 2>&1 &"
+    scene.shell("worker", f"setsid sh -c '{left}'; {QUICK}")
+    task = scene.delegate("leave something", "--step", "one")
+    scene.judged(task)
+    (scene.path / "judged").touch()
+    until(lambda: (scene.path / "code").exists() and (scene.path / "code").read_text(), "the late call")
+    assert json.loads((scene.path / "late").read_text())["error"]["code"] == "STALE_RUN"
+
+
+def test_a_call_to_a_supervisor_that_stands_still_is_answered_when_it_goes_on(scene: Scene) -> None:
+    task, run = at_work(scene)
+    pid = scene.supervisor()
+    assert pid
+    os.kill(pid, signal.SIGSTOP)
+    call_id, fd = forge(scene, task, call(run))
+    assert not (folder(scene, task) / f"{call_id}.reply").exists()
+    os.kill(pid, signal.SIGCONT)
+    assert reply(scene, task, call_id)["code"] == 0
+    os.close(fd)
+    (scene.path / "go").touch()
+    scene.judged(task)

@@ -5,7 +5,7 @@ from overhand import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from overhand.record.call import BELL, CALLS, CALL_ID, GONE, MAX_CALL, NEW, PROGRESS, REPLY, TAKEN, Call
-    from overhand.record.call import is_call_id, read_call, stale_run, tasks_of_call
+    from overhand.record.call import has_lying_calls, is_call_id, read_call, stale_run, tasks_of_call
     from overhand.record.environment import drop_environment, keep_environment, kept_environment
     from overhand.record.environment import tasks_with_environment
     from overhand.record.events import ABSENT, Accepted, Answered, Asked, BudgetReleased, BudgetReserved
@@ -28,8 +28,8 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "call": "BELL CALLS CALL_ID GONE MAX_CALL NEW PROGRESS REPLY TAKEN Call is_call_id read_call stale_run "
-            "tasks_of_call",
+            "call": "BELL CALLS CALL_ID GONE MAX_CALL NEW PROGRESS REPLY TAKEN Call has_lying_calls is_call_id "
+            "read_call stale_run tasks_of_call",
             "environment": "drop_environment keep_environment kept_environment tasks_with_environment",
             "events": "ABSENT Accepted Answered Asked BudgetReleased BudgetReserved CheckpointSaved ChildRefused "
             "ControlHandled Created Event Judged LateReturn LimitReached MessageSent Notice PhaseMoved "

@@ -88,6 +88,11 @@ def _is_value(value: object) -> bool:
     return value is None or isinstance(value, str | bool)
 
 
+def has_lying_calls(store: Store, task_id: str) -> bool:
+    """Whether a run has made calls that no supervisor has replied to."""
+    return any(name.endswith((NEW, TAKEN)) for name in store.workspace_files(task_id).names(CALLS))
+
+
 def tasks_of_call(store: Store, call_id: str) -> list[str]:
     """The tasks in whose logs a call has left an event."""
     wanted = f'"call":"{call_id}"'.encode()

@@ -174,7 +174,7 @@ class Calls:
     def _listen(self, task_id: str, desk: Desk) -> None:
         """Watch the folder, which the agent may remove at any time, and list what lies in it."""
         try:
-            desk.files.make_folder("", aside=True)
+            Beneath(self._store.root, f"{WORKSPACES}/{task_id}").make_folder(CALLS, aside=True)
         except OverhandError as error:
             self._say(f"{task_id}: {error.message}")
             return

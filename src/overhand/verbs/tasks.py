@@ -7,6 +7,7 @@ import time
 
 from overhand.errors import BadInput, Refused, StorageFailed
 from overhand.questions import has_unread_files, take_in_files
+from overhand.record import has_lying_calls
 from overhand.system import epoch_of, is_held, machine_id, now_stamp
 from overhand.verbs.verb import PATIENCE, Reply, Session
 
@@ -102,7 +103,7 @@ def _settle(session: Session, task: Task) -> Task:
     """Wait for the running supervisor to do it; without one, do it here."""
     from overhand.supervisor import hand_to_supervisor, running_supervisor
 
-    if running_supervisor(session.store) is not None:
+    if running_supervisor(session.store) is not None or has_lying_calls(session.store, task.id):
         return _settled_by_supervisor(session, task)
     from overhand.policy import Actor, find_caller, load_config
     from overhand.runs import finish_run, report_to_parent, settle_run, stop_children, unjudged_run
