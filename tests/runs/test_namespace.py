@@ -67,17 +67,19 @@ def test_a_run_that_ended_outside_is_settled_and_judged_inside(scene: Scene) -> 
     assert scene.starts(task) == 1
 
 
-def test_what_is_delegated_inside_waits_for_a_verb_outside(scene: Scene) -> None:
+def test_only_a_supervisor_outside_can_tell_that_a_person_delegates_inside(scene: Scene) -> None:
+    """Without one the caller may be the run that is alive outside."""
     scene.agent("worker", "touch:up", "until:go", "output")
     first = scene.delegate()
     scene.appears("up")
-    scene.kill_supervisor()
     second = inside(scene, "delegate", "from inside")["task_id"]
+    scene.kill_supervisor()
+    error = inside(scene, "delegate", "without a supervisor", code=3)["error"]
+    assert (error["code"], "outside this pid namespace" in error["message"]) == ("APPROVAL_REQUIRED", True)
     assert scene.supervisor() is None
-    assert scene.state(second).queued
     (scene.path / "go").touch()
     assert scene.json("wait", first, second)["tasks"][1]["status"] == "completed"
-    assert (scene.starts(first), scene.starts(second)) == (1, 1)
+    assert [scene.starts(task) for task in scene.ids()] == [1, 1]
 
 
 def test_a_supervisor_outside_serves_those_inside(scene: Scene) -> None:

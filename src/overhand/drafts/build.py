@@ -12,7 +12,7 @@ from overhand.documents import render_handoff
 from overhand.drafts import alerts
 from overhand.drafts.brief import check, choose_contract, compose
 from overhand.errors import BadInput, CycleDetected, LimitExceeded, Refused, StaleRun, TaskNotFound, TooDeep
-from overhand.policy import own_cap
+from overhand.policy import own_cap, require_known
 from overhand.record import WORKSPACES, NewTask, Record
 from overhand.system import is_there
 from overhand.words import LEVELS, MAX_DEPTH, is_task_id, option_duration, say_duration
@@ -125,6 +125,7 @@ def _settings(brief: Brief, agent: Agent, caller: Caller) -> dict[str, Any]:
 def check_delegation(caller: Caller, agent: Agent) -> tuple[int, list[str]]:
     """Depth and path of a new task, or a refusal that shows the path."""
     shown = " → ".join((*caller.path, agent.name))
+    require_known(caller, "Delegating")
     if not caller.is_person:
         if not caller.live:
             raise StaleRun(f"Run {caller.run} has ended; it cannot delegate any more.", "Start again from a shell.")

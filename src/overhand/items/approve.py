@@ -21,7 +21,7 @@ from overhand.drafts import Brief, Draft, build_draft
 from overhand.errors import Busy, NotAllowed, Refused
 from overhand.items import item as places
 from overhand.items import sync, unrecorded
-from overhand.policy import Caller, agent_of_route, check_route_mode, require_trusted, route_of
+from overhand.policy import Caller, agent_of_route, check_route_mode, require_known, require_trusted, route_of
 from overhand.record import ABSENT, Accepted, ChildRefused, Notice, StageSet, keep_environment
 from overhand.system import Lock, read_file
 
@@ -80,6 +80,7 @@ def refusal(role: str, now: str, to: str, item: str, holder: str = "") -> tuple[
 
 def require_approver(store: Store, caller: Caller, what: str, *, terminal: bool, allowed: bool) -> str:
     """How this approval is a person's; a run's attempt is refused and kept in its log."""
+    require_known(caller, what)
     if not caller.is_person:
         why = f"{what} is for a person; this was called from inside run {caller.run}."
         error = NotAllowed(why, "Leave the item as it is: a person sees it with `overhand item list`.")

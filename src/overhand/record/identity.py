@@ -208,11 +208,12 @@ def _unchanged(registry: Registry, root: str, seen: Mark) -> Found | None:
 
 def _of_calling_run(root: str) -> Found | None:
     """The record of the run that this process is part of, whatever its environment says, if it is this project's."""
-    from overhand.system import ancestors_of, shim_place
+    from overhand.system import ancestors_of, held_lives, shim_place
 
     for pid in ancestors_of(os.getpid()):
-        if place := shim_place(pid):
-            entry = read_entry(place.rsplit("/", 4)[0])  # RECORD/tasks/TASK/runs/RUN
+        # in a pid namespace of its own it does not see its shim, but has inherited the run's `life`
+        for place in (shim_place(pid), *map(os.path.dirname, held_lives(pid))):
+            entry = read_entry(place.rsplit("/", 4)[0]) if place else None  # RECORD/tasks/TASK/runs/RUN
             if entry and root in entry.paths:
                 return _found(entry)
     return None

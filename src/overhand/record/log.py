@@ -33,6 +33,11 @@ def was_at_work(folder: str, since: float) -> bool:
     return written >= since or found.rfind(b'"run.created"') > found.rfind(b'"e":"run.ended"')
 
 
+def had_processes(folder: str) -> bool:
+    """Whether a run of this task may live, or has left processes behind."""
+    return was_at_work(folder, float("inf")) or b'"leftovers":[' in raw(folder)[0]
+
+
 def raw(folder: str) -> tuple[bytes, float]:
     """The log as it is, and when it was last written; nothing where there is none."""
     try:

@@ -95,6 +95,7 @@ class Store:
         self.supervise: Callable[[list[str]], None] | None = None  # in the supervisor itself: how tasks are handed over
         # What others found out, kept for as long as this store lives:
         self.calling_runs: dict[int, list[tuple[str, str]]] = {}  # by pid, the task and run that it may be part of
+        self.ask: Callable[[Store, Mapping[str, object]], bytes | None] | None = None  # a question to the supervisor
         self.uncapped: dict[str, int] = {}  # by task without budget or parent, the size of its log at that time
 
     @property
@@ -244,6 +245,10 @@ class Store:
                     parent = line.get("parent")
                     self._parents[task_id] = str(parent.get("run") or "") if isinstance(parent, dict) else ""
         return self.tasks(task_id for task_id in there if self._parents.get(task_id) == run_id)
+
+    def with_processes(self) -> list[Task]:
+        """Tasks with a run that is not recorded as ended, or that left processes behind."""
+        return self.tasks(t for t in self.ids() if log.had_processes(self.record(t)))
 
     def at_work(self, since: float = float("inf")) -> list[Task]:
         """Tasks with a run that is not recorded as ended, or that may have ended after `since` (seconds since 1970)."""

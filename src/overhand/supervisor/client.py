@@ -256,6 +256,12 @@ def peer_uid(peer: Any) -> int | None:
     return found[1] if found else None
 
 
+def peer_pid(peer: Any) -> int | None:
+    """The process at the other end; 0 if it is in no pid namespace that can be seen from this one."""
+    found = _credentials(peer)
+    return found[0] if found else None
+
+
 def is_our_supervisor(store: Store, peer: Any) -> bool | None:
     """Whether the supervisor of this record listens there: the process of this user that holds its lock.
 

@@ -19,7 +19,7 @@ from overhand.agents import hand_to_stand_in
 from overhand.errors import Busy, Damaged, OverhandError
 from overhand.items import is_tag_behind, note_ended_leftovers, sync_tag
 from overhand.plans import begin_plan
-from overhand.policy import Actor, Config, config_of_task, trusted_config
+from overhand.policy import Actor, Config, config_of_task, signs_of_process, trusted_config
 from overhand.record import Store, open_tasks
 from overhand.runs import (
     cancel_queued,
@@ -153,6 +153,8 @@ class Loop:
                 self.handle(task_id)
 
     def _answer(self, asked: dict[str, Any]) -> bytes | None:
+        if asked.get("ask") == "caller":
+            return dump_line(signs_of_process(self._store, asked["peer"])).encode() if asked["peer"] else None
         if asked.get("ask") != "daemon":
             return None
         found = self._tags.status([task.id for task in self._queue.queued], self._queue.running)

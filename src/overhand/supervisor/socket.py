@@ -9,7 +9,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand.supervisor.client import PROTOCOL, peer_uid
+from overhand.supervisor.client import PROTOCOL, peer_pid, peer_uid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,7 +57,7 @@ class Server:
                 if message is None:
                     continue
                 if "ask" in message:
-                    found = answer(message)
+                    found = answer({**message, "peer": peer_pid(peer)})
                     # a NUL ends the answer, so that half of one is detected
                     _send(peer, b"no %d\n" % PROTOCOL if found is None else b"yes %d\n%b\0" % (PROTOCOL, found))
                     continue

@@ -71,7 +71,7 @@ def _once(name: str, read: Callable[[], str]) -> str:
     if name not in _kernel:
         try:
             _kernel[name] = read()
-        except OSError:
+        except (OSError, ImportError):
             _kernel[name] = ""
     return _kernel[name]
 

@@ -53,7 +53,7 @@ class Sight:
             marker = marker_of(pid, row.started)
             if marker is not None:
                 self.marked.setdefault(marker, []).append(pid)
-            for path in _held(pid) if marker is None else ():
+            for path in held_lives(pid) if marker is None else ():
                 self.holders.setdefault(path, []).append(pid)
 
 
@@ -132,7 +132,7 @@ def _table_from_psutil() -> dict[int, Process]:
     return found
 
 
-def _held(pid: int) -> list[str]:
+def held_lives(pid: int) -> list[str]:
     """The runs' `life` that a process has open for reading; one that only probes it has it open for writing."""
     if not LINUX:
         return []  # without /proc we can't read the open files of other processes

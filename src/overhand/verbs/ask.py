@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from overhand.errors import BadInput, Busy, NotAllowed, NotFound, Refused, TimedOut
-from overhand.policy import find_caller
+from overhand.policy import find_caller, require_known
 from overhand.questions import (
     Asking,
     answer_question,
@@ -157,6 +157,7 @@ def _may_answer(session: Session, caller: Caller, task: Task, seq: int | None) -
     """A person may, or a run above the one that asks; a permission is only for a person."""
     if caller.is_person:
         return
+    require_known(caller, "Answering")
     if any(q.via == "permission" for q in task.open_questions if seq in (None, q.seq)):
         raise NotAllowed(
             f"What task {task.name} wants to be permitted is for a person to say.",

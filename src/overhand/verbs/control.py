@@ -16,6 +16,7 @@ from overhand.policy import (
     config_of_task,
     find_caller,
     load_config,
+    require_known,
     require_person,
     require_trusted,
 )
@@ -44,6 +45,7 @@ def stop_tasks(session: Session, id: list[str] | None = None, all: bool = False,
     caller = find_caller(session.store)
     anyway = StopAnyway(session)
     task_ids = _open_ids(session, anyway) if all else [session.store.resolve(handle) for handle in id or []]
+    require_known(caller, "Stopping a task")
     for task_id in task_ids if not caller.is_person else []:
         parent = session.store.task(task_id).parent
         if not parent or parent.run != caller.run:
@@ -228,6 +230,7 @@ def run_again(
 
 def _require_own(caller: Caller, task: Task) -> None:
     """A run starts only what it delegated itself: what a person prepared may be allowed more than the run is."""
+    require_known(caller, "Starting a task")
     if caller.is_person or (task.parent and task.parent.run == caller.run):
         return
     raise NotAllowed(

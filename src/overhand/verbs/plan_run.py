@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput, NotTrusted, Refused
 from overhand.plans import FAILED, HELD, PENDING, READY, SKIPPED, STOPPED, VERIFIED
-from overhand.policy import Actor, find_caller, is_trusted_content, load_config, parse_setting, trusted_config
+from overhand.policy import (
+    Actor,
+    find_caller,
+    is_trusted_content,
+    load_config,
+    parse_setting,
+    require_known,
+    trusted_config,
+)
 from overhand.record import PLAN_KIND
 from overhand.verbs import plan as plans
 from overhand.verbs.plan import SCHEMA, PlanSource
@@ -99,6 +107,7 @@ def submit_plan(session: Session, plan: Plan, source: str, options: Mapping[str,
     from overhand.plans import make_plan_task
 
     caller = find_caller(session.store)
+    require_known(caller, "Running a plan")
     actor = Actor(session.store, trusted_config(session.root), caller.by(session.via), session.env)
     made = make_plan_task(actor, caller, plan, source, options)
     if not options.get("no_start"):

@@ -17,6 +17,7 @@ from overhand.policy import (
     config_of_task,
     find_caller,
     load_config,
+    require_known,
     require_person,
     require_trusted,
 )
@@ -67,6 +68,7 @@ def resume_task(
     from overhand.verbs.setup import ask_for_trust
 
     caller = find_caller(session.store)
+    require_known(caller, "Resuming a task")
     task_id = session.store.resolve(id)
     task = refresh_task(session, session.store.task(task_id))
     require_resumable(session, caller, task)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import find_agent, lookup, translator
 from overhand.drafts import read_document
 from overhand.errors import BadInput, NotAllowed, Refused
-from overhand.policy import config_of_task, find_caller, load_config, require_trusted
+from overhand.policy import config_of_task, find_caller, load_config, require_known, require_trusted
 from overhand.questions import Asking, deliver_answer, hand_over_events
 from overhand.record import Accepted, keep_environment
 from overhand.runs import message_event, require_budget_left
@@ -27,6 +27,7 @@ def send_message(session: Session, id: str, text: list[str] | str | None = None,
     """Record a message, once; the process that runs the task delivers it."""
     message = _text(text, file)
     caller = find_caller(session.store)
+    require_known(caller, "Sending a message")
     task_id = session.store.resolve(id)
     task = refresh_task(session, session.store.task(task_id))
     _may_send(session, caller, task)

@@ -33,7 +33,7 @@ def step(
     """Mark a step of the plan; without a step, show the plan."""
     caller = find_caller(session.store)
     words = [word for word in (id, step, *(state or ())) if word is not None]
-    if caller.is_person:
+    if caller.task is None:
         if not words:
             raise BadInput("step needs ID outside a run.", "overhand step ID N done")
         task_id = session.store.resolve(words.pop(0))

@@ -39,6 +39,7 @@ class Session:
     ) -> None:
         self.root = root
         self.store = store or Store(root, on_move=_move_trust)
+        self.store.ask = _ask_supervisor
         self.via = via
         self.env: Mapping[str, str] = os.environ  # of what the verb starts
         self.cwd = ""  # where the caller is, if not where this process is
@@ -162,6 +163,12 @@ def _move_trust(before: str, after: str) -> None:
     from overhand.policy import move_trust  # rarely needed
 
     move_trust(before, after)
+
+
+def _ask_supervisor(store: Store, question: Mapping[str, object]) -> bytes | None:
+    from overhand.supervisor import ask_supervisor  # rarely needed
+
+    return ask_supervisor(store, question)
 
 
 class Reply:
