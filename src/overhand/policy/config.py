@@ -199,7 +199,7 @@ def config_of_task(root: str, config: Config, settings: dict[str, Any]) -> Confi
 def _parsed(path: str, raw: bytes | None, is_there: bool, problems: list[str]) -> dict[str, Any]:
     if raw is None:
         if is_there:
-            problems.append(f"{path} is a link or no regular file and is not read.")
+            problems.append(f"{path} is a link, no regular file or another user's, and is not read.")
         return {}
     try:
         return tomllib.loads(raw.decode("utf-8"))
