@@ -66,7 +66,7 @@ def _calling_run(session: Session) -> Caller | None:
     if inside_run.get() is not None or session.env.get("OVERHAND_CAUSE"):
         return None  # a function in its own process; the supervisor's own delegation for a CONTROL line
     caller = find_caller(session.store)
-    return None if caller.is_person or caller.attached else caller
+    return None if caller.is_person or caller.unknown or caller.attached else caller
 
 
 class _Request:
