@@ -81,7 +81,7 @@ def read_everything(scene: Scene, task: str, other: str) -> None:
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_line_is_named_and_hurts_no_other_task(damaged: tuple[Scene, str, str], kind: str) -> None:
     scene, task, other = damaged
-    log = scene.path / f".agent-workspaces/{task}/log.jsonl"
+    log = scene.project.task_record(task) / "log.jsonl"
     count = len(log.read_bytes().splitlines())
     with log.open("ab") as file:
         file.write(BAD[kind])
@@ -99,7 +99,7 @@ def test_a_bad_line_is_named_and_hurts_no_other_task(damaged: tuple[Scene, str, 
 def test_light_verbs_read_a_bad_line_without_the_json_module(damaged: tuple[Scene, str, str]) -> None:
     """Python 3.11 has no exception to raise there as long as `json.decoder` is not imported."""
     scene, task, _ = damaged
-    with (scene.path / f".agent-workspaces/{task}/log.jsonl").open("ab") as file:
+    with (scene.project.task_record(task) / "log.jsonl").open("ab") as file:
         file.write(b'{"e" "x"}\n{,}\n')
     code = "import sys; from overhand.system import load_line; assert 'json' not in sys.modules\ntry: load_line('{x')\n"
     code += "except ValueError: print('fine')"
@@ -122,7 +122,7 @@ def test_a_queued_task_with_a_bad_line_is_not_started_and_the_supervisor_goes_on
     scene.shell("worker", QUICK)
     scene.json("list")
     bad = scene.accepted()
-    with (scene.path / f".agent-workspaces/{bad}/log.jsonl").open("ab") as file:
+    with (scene.project.task_record(bad) / "log.jsonl").open("ab") as file:
         file.write(b'{"e":"run.created"}\n')
     good = scene.delegate()
     assert scene.judged(good).status == "completed"
@@ -137,7 +137,7 @@ def test_a_run_whose_event_is_damaged_can_be_stopped(scene: Scene, which: str) -
     scene.appears("up")
     scene.running(task)
     scene.kill_supervisor()
-    log = scene.path / f".agent-workspaces/{task}/log.jsonl"
+    log = scene.project.task_record(task) / "log.jsonl"
     log.write_bytes(log.read_bytes().replace(b'"run.created"', b'["run.created"]'))
     assert scene.state(task).runs == []
     scene.json("stop", *([task] if which == "its own" else ["--all"]), code=None)
@@ -146,7 +146,7 @@ def test_a_run_whose_event_is_damaged_can_be_stopped(scene: Scene, which: str) -
 
 def test_a_log_that_is_a_folder_hides_no_other_task(damaged: tuple[Scene, str, str]) -> None:
     scene, task, other = damaged
-    log = scene.path / f".agent-workspaces/{task}/log.jsonl"
+    log = scene.project.task_record(task) / "log.jsonl"
     log.unlink()
     log.mkdir()
     read_everything(scene, task, other)
@@ -198,7 +198,7 @@ def mutated(draw: st.DrawFn, raw: bytes) -> bytes:
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_no_mutation_of_a_file_ends_in_a_traceback(damaged: tuple[Scene, str, str], data: st.DataObject) -> None:
     scene, task, other = damaged
-    folder = scene.path / ".agent-workspaces" / task
+    folder = scene.project.task_record(task)
     kept = scene.path.parent / "kept"
     shutil.copytree(folder, kept, ignore=_special)
     place = _file(folder, scene, task, data)

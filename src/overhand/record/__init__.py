@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from overhand.record.events import Requeued, RunBlocked, RunCreated, RunEnded, RunNeverBegan, RunStarted
     from overhand.record.events import RunUnblocked, Seen, StageSet, StepMarked, StopRequested, TagHeldBack
     from overhand.record.events import TagWritten, UsageReported, fold
-    from overhand.record.identity import known_roots, record_times, remove_record
+    from overhand.record.identity import known_roots, record_times, recorded_root, remove_record
     from overhand.record.locked import LockedTask
     from overhand.record.log import LOG_FILE, append_lines, cut_torn_tail, log_lines, parse_log, read_log
     from overhand.record.overview import Overview
@@ -35,7 +35,7 @@ else:
             "ControlHandled Created Event Judged LateReturn LimitReached MessageSent Notice PhaseMoved "
             "Rechecked Requeued RunBlocked RunCreated RunEnded RunNeverBegan RunStarted RunUnblocked Seen "
             "StageSet StepMarked StopRequested TagHeldBack TagWritten UsageReported fold",
-            "identity": "known_roots record_times remove_record",
+            "identity": "known_roots record_times recorded_root remove_record",
             "locked": "LockedTask",
             "log": "LOG_FILE append_lines cut_torn_tail log_lines parse_log read_log",
             "overview": "Overview",

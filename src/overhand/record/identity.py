@@ -13,7 +13,7 @@ from overhand.errors import OverhandError, Refused
 from overhand.record.mark import UNREADABLE, Mark, MarkWriter, look
 from overhand.record.registry import Entry, Registry, read_entry, write_entry
 from overhand.record.task import Record
-from overhand.system import now_stamp
+from overhand.system import has_reader, is_held, names_in, now_stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,12 +116,20 @@ def remove_record(folder: str) -> None:
         entry = next((one for one in registry.entries() if one.folder == folder and _is_gone(one)), None)
         if entry is None:
             raise Refused(f"{folder} is not the record of a project that is gone.", "See them all: overhand projects")
+        if is_held(f"{folder}/supervisor/lock") or _has_living_run(folder):
+            why = f"Processes of {entry.last_path} are still at work, so its record is kept."
+            raise Refused(why, "Try again when they have ended.")
         registry.unlink(entry)
         os.rename(folder, f"{registry.folder}/.gone-{os.getpid()}-{os.path.basename(folder)}")
 
     if registry.exists():
         registry.locked(bury)
         registry.sweep(".gone-")  # also what a killed process left
+
+
+def _has_living_run(folder: str) -> bool:
+    runs = [f"{folder}/tasks/{task}/runs" for task in names_in(f"{folder}/tasks")]
+    return any(has_reader(f"{place}/{run}/life") for place in runs for run in names_in(place))
 
 
 # deciding

@@ -186,7 +186,7 @@ def _is_held_by_another_program(store: Store) -> bool:
 
 
 def _end_older(store: Store) -> None:
-    """End a supervisor of an older version, which speaks another protocol; the next one adopts its runs."""
+    """End a supervisor of an older version, or of the project's former path; the next one adopts its runs."""
     import select
     import signal
 

@@ -20,7 +20,7 @@ from overhand.errors import Busy, Damaged, OverhandError
 from overhand.items import is_tag_behind, note_ended_leftovers, sync_tag
 from overhand.plans import begin_plan
 from overhand.policy import Actor, Config, config_of_task, signs_of_process, trusted_config
-from overhand.record import Store, open_tasks
+from overhand.record import Store, open_tasks, recorded_root
 from overhand.runs import (
     cancel_queued,
     finish_run,
@@ -145,12 +145,16 @@ class Loop:
 
     def _receive(self) -> None:
         """Take tasks that a verb hands over, to run in that verb's environment, or a change of the daemon's switch."""
-        for task_ids, env in self._server.receive(self._answer):
+        for task_ids, env in self._server.receive(self._answer, self._is_moved):
             self._load_config()
             self._tags.turn()
             for task_id in task_ids:
                 self._envs.sent(task_id, env)
                 self.handle(task_id)
+
+    def _is_moved(self) -> bool:
+        """Whether the project has another path by now: this supervisor would look for its files at the old one."""
+        return recorded_root(self._store.home) not in (None, self._store.root)
 
     def _answer(self, asked: dict[str, Any]) -> bytes | None:
         if asked.get("ask") == "caller":

@@ -42,10 +42,12 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self.listener.close()
 
-    def receive(self, answer: Answering) -> Iterator[tuple[list[str], dict[str, str] | None]]:
+    def receive(
+        self, answer: Answering, is_moved: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[list[str], dict[str, str] | None]]:
         """Every waiting message: task ids, and the environment to run them in, if given.
 
-        Questions are answered here.
+        Questions are answered here. If the project was moved, the client ends this supervisor and starts another.
         """
         while True:
             try:
@@ -65,6 +67,9 @@ class Server:
                     env = message["env"]
                     handed = [str(task) for task in message["tasks"]], env and {str(k): str(v) for k, v in env.items()}
                 except (KeyError, TypeError, AttributeError):
+                    continue
+                if is_moved():
+                    _send(peer, b"moved %d\n" % PROTOCOL)
                     continue
                 yield handed
                 _send(peer, b"ok %d\n" % PROTOCOL)

@@ -392,8 +392,11 @@ def _clean_gone(session: Session, *, dry_run: bool, yes: bool) -> Reply:
         _confirm_removal(session, f"Remove the records of projects that are gone ({len(gone)})?")
     removed = []
     for one in gone if not dry_run else ():
-        remove_record(one.folder)
-        removed.append(one.root)
+        try:
+            remove_record(one.folder)
+            removed.append(one.root)
+        except Refused as error:
+            session.tell(error.message)
     rows = [{"project": one.root, "record": one.folder} for one in gone]
     return Reply({"schema": "overhand.clean/1", "dry_run": dry_run, "projects": rows, "removed": removed})
 

@@ -129,6 +129,7 @@ CODES = {
     "not-ignored": "git would see the tasks",
     "no-folder": "a folder of Overhand in the project is a link, which is not followed, or no folder",
     "tracked": "git tracks files of tasks",
+    "old-layout": "a record in the project, as older versions kept it",
     "agent": "an agent file with problems",
     "no-agent": "neither an agent file nor an agent program",
     "login": "an agent program without a login",
@@ -170,9 +171,9 @@ class Finding:
         return {**shown, "task": self.task or None, "fix": self.fix or None}
 
 
-def damage(task: Task) -> Iterator[Finding]:
+def damage(session: Session, task: Task) -> Iterator[Finding]:
     """Lines of its log that are no events; the task is not started again before a person has looked."""
-    where = f".agent-workspaces/{task.id}"
+    where = session.store.record(task.id)
     for number, why in task.damage:
         yield Finding(
             "damaged-log",
@@ -200,7 +201,7 @@ def all_findings(session: Session) -> Iterator[Finding]:
     for name in sorted(session.store.ids()):
         try:
             states.append(session.store.task(name))
-            yield from damage(states[-1])
+            yield from damage(session, states[-1])
         except OverhandError as error:
             where = session.store.record(name)
             yield Finding("unreadable", f"{where}: {error.message}", "It is no task.", f"ls -la {where}")
@@ -299,6 +300,10 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
         what = f"{session.store.relative(blocker)} is a link or no folder."
         why = "Links are not followed: nothing in it is read or written."
         yield Finding("no-folder", what, why, f"mv {blocker} {blocker}.old && mkdir {blocker}")
+    if os.path.isdir(f"{session.store.workspaces}/.supervisor"):
+        what = ".agent-workspaces/.supervisor is the record of an older version, or came with the project's files."
+        why = "Nothing of it is read; its tasks are only prepared."
+        yield Finding("old-layout", what, why, "overhand list --prepared", NOTE)
     known = agent_files(session.root)
     for name, path in known.items() if config else ():
         try:

@@ -72,6 +72,13 @@ def ensure_project(session: Session) -> None:
         return
     if wrote := _set_up(session):
         session.tell(f"Made {session.root} an Overhand project: {', '.join(wrote)}")
+        from overhand.system import tracked_files
+
+        if tracked := tracked_files(session.root, session.store.workspaces):
+            session.tell(
+                f"git tracks {len(tracked)} files in .agent-workspaces: a clone of this repository has your tasks' "
+                "documents. To stop that: git rm -r --cached .agent-workspaces"
+            )
 
 
 def _set_up(session: Session) -> list[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from overhand.record import Run, Task
 
 
-def show(session: Session, id: str, output: bool = False, report: bool = False) -> Reply:
+def show(session: Session, id: str, output: bool = False, path: bool = False, report: bool = False) -> Reply:
     task = look_at_task(session, session.store.task(session.store.resolve(id)))
     if output:
         from overhand.system import read_file
@@ -23,6 +23,11 @@ def show(session: Session, id: str, output: bool = False, report: bool = False) 
         if raw is None:
             raise NotFound(f"Task {task.name} has no accepted OUTPUT.md.", f"See why: overhand show {task.name}")
         return Reply({**about_task("show", task), "text": raw.decode("utf-8", "replace"), "raw": True})
+    if path:
+        record = session.store.record(task.id) if task.created else None
+        places = {"workspace": session.store.workspace(task.id), "record": record}
+        text = "".join(f"{place}\n" for place in places.values() if place)
+        return Reply({**about_task("show", task), **places, "text": text, "raw": True})
     payload = describe_task(session, task, "show")
     if report:
         return _report(session, task, payload)

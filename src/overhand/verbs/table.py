@@ -103,6 +103,7 @@ EVERYDAY = (
         words=(ID,),
         options=(
             Arg("--output", "print its OUTPUT.md and nothing else"),
+            Arg("--path", "print the folders of its workspace and its record, a line each, and nothing else"),
             Arg("--report", "the report of its last run: commands, deliverables, checks, handoff, tokens"),
         ),
     ),
