@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from overhand.supervisor import client
 from support.items import AT, REQUEST, House
 from support.scene import QUICK, until
 
@@ -180,3 +181,14 @@ def test_it_is_refused_what_is_for_a_person(house: House, name: str, tally: Call
     elsewhere = list((house.path / "elsewhere").rglob("log.jsonl"))
     assert elsewhere == [], "nor in a record of its own"
     json.loads(house.project.run("list", "--json").out)
+
+
+def test_a_message_to_the_supervisor_starts_nothing(house: House, tally: Callable[[str, int], None]) -> None:
+    """It only says which tasks to read again: what was never queued stays so."""
+    tally("Runs that pose as a person", 1)
+    prepared = house.delegate("prepared", "--no-start")
+    house.running(house.delegate("other", "--agent", "other"))
+    assert client.wake_supervisor(house.store, [prepared])
+    assert client.hand_to_supervisor(house.store, [prepared])
+    assert house.judged(house.delegate("after it", "--level", "read")).status == "completed"
+    assert (house.starts(prepared), house.state(prepared).queued) == (0, False)
