@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from overhand.policy import settings_files, untrusted_files
 from overhand.verbs import Session, ensure_project
@@ -27,7 +27,7 @@ def fresh(scene: Scene, tmp_path: Path) -> Iterator[Scene]:
     (scene.path / ".overhand/agents/worker.md").rename(agents / "worker.md")
     folder = tmp_path / "fresh"
     folder.mkdir()
-    project = Project(folder, scene.project.config_home, trust=False)
+    project = Project(folder, scene.project.config_home, trust=False, state_home=scene.project.state_home)
     yield Scene(project)
     project.cleanup()
 
@@ -75,8 +75,8 @@ def test_settings_that_setting_up_wrote_are_trusted_as_soon_as_they_are_there(
     seen: list[list[str]] = []
     link = os.link
 
-    def watched(old: str, new: str) -> None:
-        link(old, new)
+    def watched(old: str, new: str, **options: Any) -> None:
+        link(old, new, **options)
         if os.path.basename(new) == "config.toml":
             seen.append(untrusted_files(str(root), settings_files(str(root))))
 
