@@ -43,6 +43,7 @@ def normal(text: str, project: ProjectDir) -> str:
         (r"~\d+(\.\d+)?[kM]?", "~N"),
         (r"input=\d+ output=\d+", "input=N output=N"),
         (r"(?m)^today .*", "today  N"),
+        (r"(not )?shielded[:;,] .*", "SHIELDED"),
     ):
         text = re.sub(pattern, word, text)
     return text

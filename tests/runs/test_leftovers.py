@@ -103,7 +103,7 @@ def test_a_supervisor_that_a_run_started_is_not_left_behind_by_it(scene: Scene) 
     scene.shell("helper", QUICK)
     waits = ": >up; until test -e go; do sleep 0.1; done"
     scene.shell("worker", f"{waits}; $OVERHAND delegate Part --agent helper; {QUICK}")
-    task = scene.delegate()
+    task = scene.delegate("x", "--set", "shield=off")  # behind it none can be started
     scene.appears("up")
     scene.running(task)
     scene.kill_supervisor()

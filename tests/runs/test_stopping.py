@@ -292,7 +292,7 @@ def test_a_supervisor_below_the_run_is_no_leftover(scene: Scene) -> None:
         "worker", "touch up; until [ -e go ]; do sleep 0.05; done; $OVERHAND delegate --agent child below >/dev/null"
     )
     scene.agent("child", "touch:child-up", "until:child-go", "output")
-    task = scene.delegate("above")
+    task = scene.delegate("above", "--set", "shield=off")  # behind it none can be started
     scene.appears("up")
     scene.kill_supervisor()
     (scene.path / "go").touch()

@@ -306,6 +306,28 @@ def test_a_function_in_ones_own_process_is_refused_where_a_shield_is_required(wa
     assert "a function in your own Python process can't be shielded" in result.summary
 
 
+def test_what_a_shielded_run_delegates_is_shielded_whatever_its_agent_wants(scene: Scene) -> None:
+    scene.store.ensure()
+    if not probed_shield(scene.store)["held"]:
+        pytest.skip("no shield here")
+    scene.shell("worker", f"$OVERHAND delegate below --agent child --wait >&2; {RETURN}")
+    folder = scene.project.config_home / "overhand/agents"
+    folder.mkdir(parents=True)
+    command = json.dumps(["/bin/sh", "-c", f"echo x >.overhand/forged; {RETURN}"])
+    (folder / "child.md").write_text(
+        f"---\nname: child\ndescription: x\noverhand:\n  driver: command\n  shield: off\n  command: {command}\n---\nx\n"
+    )
+    above = scene.delegate("above")
+    assert scene.judged(above).status == "completed"
+    (child,) = [task for task in scene.store.tasks() if task.id != above]
+    assert (child.status, child.settings) == ("completed", {"shielded": True})
+    assert child.runs[-1].is_shielded
+    assert not (scene.path / ".overhand/forged").exists()
+    alone = scene.delegate("alone", "--agent", "child")
+    assert scene.judged(alone).runs[-1].shield == {"held": False, "why": "the setting `shield` is off"}
+    assert (scene.path / ".overhand/forged").exists()
+
+
 # all else is as ever
 
 

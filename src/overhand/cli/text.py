@@ -136,7 +136,7 @@ def _flat(value: object) -> str:
 
 
 _HIDDEN = {
-    "e", "t", "mono", "boot", "by", "v", "schema", "task", "handoff", "result", "machine", "pidns", "control",
+    "e", "t", "mono", "boot", "by", "v", "schema", "task", "handoff", "result", "machine", "pidns", "control", "shield",
 }  # fmt: skip
 
 

@@ -51,10 +51,10 @@ def prepare(actor: Actor, task: Task) -> Prepared:
     return Prepared(agent, handoff, text, worktree.tree_snapshot(actor.store.root), shield=shield)
 
 
-def shield_of(actor: Actor, agent: Agent, task: Task, handoff: Handoff) -> walls.Shield:
+def shield_of(actor: Actor, agent: Agent, task: Task, handoff: Handoff, *, opened: bool = False) -> walls.Shield:
     """The shield of the next run; one that may only read, and promises no file, has no business in the project."""
     read_only = _level(task, agent) == "read" and not promises_files(handoff)
-    return walls.shield_run(actor, agent, task, read_only=read_only)
+    return walls.shield_run(actor, agent, task, read_only=read_only, opened=opened)
 
 
 def read_task_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:

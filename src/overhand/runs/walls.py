@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from overhand.policy import Actor, Config
     from overhand.record import Run, Store, Task
 
-AUTO = False  # whether `auto` shields
 _TURNED_OFF = "the setting `shield` is off"
+_OPENED = "you opened it on your terminal"
 _IN_PROCESS = "a function in your own Python process can't be shielded"
 _NOT_CHECKED = 'echo "overhand: not started, because the shield would not hold: $0" >&2; exit 126'
 
@@ -56,13 +56,16 @@ def shield_setting(config: Config, agent: Agent, settings: Mapping[str, Any]) ->
     return wanted_shield(own, config.least_shield, agent.shield if agent.is_of_project else None)
 
 
-def shield_run(actor: Actor, agent: Agent, task: Task, *, read_only: bool) -> Shield:
-    """The shield of the task's next run; raises NotShielded where it is required and would not hold."""
+def shield_run(actor: Actor, agent: Agent, task: Task, *, read_only: bool, opened: bool = False) -> Shield:
+    """The shield of the task's next run; raises NotShielded where it is required and would not hold.
+
+    A session that a person opens on a terminal has none unless it is required: no supervisor answers its verbs.
+    """
     store, setting = actor.store, shield_setting(actor.config, agent, task.settings)
     if setting == "off":
         return Shield({"held": False, "why": _TURNED_OFF})
-    if setting == "auto" and not AUTO:
-        return NO_SHIELD
+    if setting == "auto" and opened:
+        return Shield({"held": False, "why": _OPENED})
     probe = probe_shield(_state(store))
     walls, names = walls_of(store, task.id, read_only=read_only)
     plan = plan_mounts(walls) if probe.how != "off" else Plan((), store.root)
@@ -157,15 +160,11 @@ def refusal(why: str, *, is_child: bool = False) -> NotShielded:
     )
 
 
-def expected_shield(
-    store: Store, config: Config, agent: Agent, task: Task, *, read_only: bool
-) -> dict[str, Any] | None:
+def expected_shield(store: Store, config: Config, agent: Agent, task: Task, *, read_only: bool) -> dict[str, Any]:
     """What is expected of the shield of a task that was just accepted; its first run may find out more."""
     setting = shield_setting(config, agent, task.settings)
     if setting == "off":
         return {"held": False, "why": _TURNED_OFF}
-    if setting == "auto" and not AUTO:
-        return None
     probe = probe_shield(_state(store), anew=False)
     names = walls_of(store, task.id, read_only=read_only)[1]
     return shield_facts(probe, Plan((), store.root), names, os.environ)

@@ -197,7 +197,7 @@ def _try(session: Session, brief: Brief) -> Task:
     from overhand.verbs.show import agent_activity
     from overhand.verbs.tasks import refresh_task
 
-    task, agent, _ = accept(session, brief)
+    task, agent, *_ = accept(session, brief)
     task_id = task.id
     hand_to_supervisor(session.store, [task_id])
     until = deadline(_PATIENCE + 20)

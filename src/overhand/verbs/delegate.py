@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def delegate_task(session: Session, /, **given: Any) -> Reply:
     """Accept a task; a supervisor runs it."""
     brief = brief_from_words(given)
-    task, agent, draft = accept(session, brief)
+    task, agent, draft, config = accept(session, brief)
     with Recorded(task):
         held = "" if brief.no_start else session.hand_over([task.id])
         if brief.wait and not brief.no_start:
@@ -46,7 +46,7 @@ def delegate_task(session: Session, /, **given: Any) -> Reply:
             if held:
                 raise Refused(held)
             return wait_for_tasks(session, [task.id], None, verb="delegate")
-        receipt = _receipt(session, task, agent, draft.handoff, draft.problems, prepared=brief.no_start)
+        receipt = _receipt(session, task, agent, config, draft.handoff, draft.problems)
         if held:
             receipt["reason"] = held
         elif agent.real and not brief.no_start:
@@ -56,7 +56,7 @@ def delegate_task(session: Session, /, **given: Any) -> Reply:
         return Reply(receipt)
 
 
-def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft]:
+def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft, Config]:
     """Check everything, then make the task; a refusal makes none and is noted in the parent's log."""
     from overhand.verbs.setup import ensure_project
 
@@ -77,7 +77,7 @@ def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft]:
     except Refused as error:
         note_refusal(session, caller, brief.title, brief.agent, error)
         raise
-    return task, agent, draft
+    return task, agent, draft, config
 
 
 def _agent(session: Session, brief: Brief, config: Config) -> Agent:
@@ -197,14 +197,16 @@ def receipt_of_task(session: Session, task: Task, *, wait: bool) -> Reply:
             from overhand.verbs.wait import wait_for_tasks
 
             return wait_for_tasks(session, [task.id], None, verb="delegate")
-        agent = find_agent(session.root, task.agent, load_config(session.root))
+        config = load_config(session.root)
+        agent = find_agent(session.root, task.agent, config)
         handoff = read_task_handoff(session.store, task.id)[1]
-        return Reply(_receipt(session, task, agent, handoff, (), prepared=prepared))
+        return Reply(_receipt(session, task, agent, config, handoff, ()))
 
 
 def _receipt(
-    session: Session, task: Task, agent: Agent, handoff: Handoff, problems: Sequence[Problem], *, prepared: bool
+    session: Session, task: Task, agent: Agent, config: Config, handoff: Handoff, problems: Sequence[Problem]
 ) -> dict[str, Any]:
+    prepared = not (task.queued or task.runs)
     receipt = {
         **about_task("delegate", task, "title"),
         "agent": agent.name,
@@ -217,12 +219,11 @@ def _receipt(
         "level": task.level,
     }
     read_only = task.level == "read" and not promises_files(handoff)
-    shield = expected_shield(session.store, load_config(session.root), agent, task, read_only=read_only)
-    if shield:
-        receipt["shield"] = shield
+    shield = expected_shield(session.store, config, agent, task, read_only=read_only)
+    receipt["shield"] = shield
     if agent.real:
         may, unheld = describe_level(task.level, asks=asks_permission(agent)), find_driver(agent.driver).unheld
-        is_open = unheld and task.level == "read" and not (shield and "project" in shield.get("read_only", ()))
+        is_open = unheld and task.level == "read" and "project" not in shield.get("read_only", ())
         receipt["may"] = f"{may}. {unheld}" if is_open else may
     return {
         **receipt,

@@ -190,7 +190,7 @@ def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     text, handoff = read_task_handoff(session.store, task_id)
     task = session.store.task(task_id)
-    shield = shield_of(actor, agent, task, handoff)
+    shield = shield_of(actor, agent, task, handoff, opened=True)
     prepared = Prepared(agent, handoff, text, tree_snapshot(session.root), shield=shield)
     with session.store.lock(task_id, actor.by) as locked:
         require_runnable(session, locked.task, again=True)
