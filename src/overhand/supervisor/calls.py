@@ -10,7 +10,6 @@ import os
 import select
 import time
 from collections import deque
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,15 +17,26 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from overhand.errors import OverhandError, storage_failed
 from overhand.questions import WaitingMark
-from overhand.record import BELL, CALLS, MAX_CALL, NEW, PROGRESS, REPLY, TAKEN, WORKSPACES, is_call_id, stale_run
-from overhand.system import IN_IGNORED, IN_MOVED_TO, Beneath, Inotify, dump_line
+from overhand.record import (
+    BELL,
+    CALLS,
+    LOG_FILE,
+    MAX_CALL,
+    NEW,
+    PROGRESS,
+    REPLY,
+    TAKEN,
+    WORKSPACES,
+    is_call_id,
+    stale_run,
+)
+from overhand.system import IN_IGNORED, IN_MODIFY, IN_MOVED_TO, Beneath, Inotify, dump_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from overhand.record import Store
     from overhand.supervisor.context import Jobs, LoopContext
-    from overhand.system import Bell
 
     CarryOut = Callable[["TakenCall", bytes | None], dict[str, Any] | "Waiting"]
 
@@ -46,7 +56,7 @@ class Waiting(Protocol):
     def look(self, over: bool) -> dict[str, Any] | None: ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class TakenCall:
     """One call, from the moment it is taken until it has its reply."""
 
@@ -61,8 +71,7 @@ class TakenCall:
     gone: bool = False  # its caller waits no longer
     told: list[str] = field(default_factory=list)
     waiting: Waiting | None = None
-    bell: Bell | None = None  # rings when a task that it waits for changes
-    fds: tuple[int, ...] = ()  # of that bell
+    logs: tuple[int, ...] = ()  # the watches of the logs of the tasks that it waits for
     mark: WaitingMark | None = None
     sizes: tuple[int, ...] = ()  # of the logs of the tasks that it waits for, when it was last looked at
     replied: bool = False  # its caller has yet to read the reply
@@ -128,7 +137,7 @@ class Desk:
 
 
 class Calls:
-    """Every call of the live runs that this supervisor watches, by task."""
+    """Every call of the live runs that this supervisor watches, by task; a waiting one costs two descriptors."""
 
     def __init__(
         self,
@@ -144,7 +153,8 @@ class Calls:
         self._store.supervise = self._hand_over = hand_over
         self._desks: dict[str, Desk] = {}
         self._by_watch: dict[int, str] = {}
-        self._by_fd: dict[int, TakenCall] = {}  # FIFOs of callers, and bells
+        self._by_fd: dict[int, TakenCall] = {}  # FIFOs of callers
+        self._by_log: dict[int, list[TakenCall]] = {}  # the calls that wait for a task, by the watch of its log
         self._news = Inotify()
         if self._news.fd >= 0:
             self._poll.register(self._news.fd, select.POLLIN)
@@ -223,16 +233,12 @@ class Calls:
             self._hear()
             return
         call = self._by_fd[fd]
-        if fd == call.caller:
-            self._forget_fd(fd)  # it is closed later, for a thread may ring
-            call.gone = True
-            if call.fds == () and call.replied and not call.busy:
-                self._end(call)
-                return
+        self._forget_fd(fd)  # it is closed later, for a thread may ring
+        call.gone = True
+        if call.replied and not call.busy:
+            self._end(call)
         else:
-            with suppress(BlockingIOError):
-                os.read(fd, 4096)
-        self._look(call)
+            self._look(call)
 
     def _hear(self) -> None:
         events = self._news.events()
@@ -240,6 +246,8 @@ class Calls:
             for each in self._desks.values():
                 self._list(each)
             return
+        for call in dict.fromkeys(call for number, _, _ in events for call in self._by_log.get(number, ())):
+            self._look(call)
         for number, mask, name in events:
             desk = self._desks.get(self._by_watch.get(number, ""))
             if desk is None:
@@ -296,7 +304,7 @@ class Calls:
                 return False
             call.mark = WaitingMark(self._store.run_folders(call.task_id, found.run).both[1], found.seq)
             call.mark.__enter__()
-            call.bell, call.waiting = self._store.subscribe(found.tasks), found
+            call.waiting = found
         except OSError as error:
             call.answer({**storage_failed(error, "That did not work").as_json(), "told": []})
             return False
@@ -324,12 +332,14 @@ class Calls:
         return tuple(map(self._store.log_size, waiting.tasks))
 
     def _begun(self, call: TakenCall, waits: bool) -> None:
-        """Listen for what it waits for."""
-        if waits and call.waiting is not None and call.bell is not None:
-            call.fds = call.bell.descriptors
-            for fd in call.fds:
-                self._poll.register(fd, select.POLLIN)
-                self._by_fd[fd] = call
+        """Watch what it waits for; one look more, for what was written before the watch."""
+        if waits and call.waiting is not None:
+            logs = (f"{self._store.record(task_id)}/{LOG_FILE}" for task_id in call.waiting.tasks)
+            found = (self._news.add(path, IN_MODIFY) for path in logs)
+            call.logs = tuple({number for number in found if number is not None})
+            call.again = True
+            for number in call.logs:
+                self._by_log.setdefault(number, []).append(call)
             if call.waiting.seq is None:
                 self._hand_over(call.waiting.tasks)  # the slot of its run is free now
         self._rested(call, over=not waits)
@@ -358,11 +368,12 @@ class Calls:
 
     def _close(self, call: TakenCall) -> None:
         """Nothing more is done for it; its files stay until its caller has read the reply, or is gone."""
-        for fd in call.fds:
-            self._forget_fd(fd)
-        call.fds = ()
-        if call.bell is not None:
-            call.bell.close()
+        for number in call.logs:
+            self._by_log[number].remove(call)
+            if not self._by_log[number]:
+                del self._by_log[number]
+                self._news.remove(number)
+        call.logs = ()
         if desk := self._desks.get(call.task_id):
             desk.lying.discard(call.call_id)
         if call.gone or not call.replied:

@@ -60,11 +60,6 @@ class Bell:
         self._hung[fd] = (remove_file, f"{folder}/{name}") if remove is None else (remove, name)
         return fd
 
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """What can be read once it rings."""
-        return tuple(self._hung)
-
     def wait(self, seconds: float, cancelled: int = -1) -> bool:
         """Until it rings, at most this long; False once `cancelled` can be read."""
         import select
