@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from overhand.system.git import tag_commit, tracked_files
     from overhand.system.jsonline import dump_line, dump_spaced, load_line
     from overhand.system.machine import LINUX, ancestors_of, boot_id, command_line_has, environment_of, epoch_of
-    from overhand.system.machine import find_program, known_sessions, machine_id, mask_secrets, now_stamp
-    from overhand.system.machine import outside_runs, pid_namespace, pidfd, secret_variables, shim_place
+    from overhand.system.machine import find_program, held_lives, known_sessions, machine_id, mask_secrets
+    from overhand.system.machine import now_stamp, outside_runs, pid_namespace, pidfd, secret_variables, shim_place
     from overhand.system.machine import shown_address, start_time
-    from overhand.system.members import Members, become_subreaper, held_lives, process_table, send_signal
+    from overhand.system.members import Members, become_subreaper, process_table, send_signal
     from overhand.system.shield import Plan, Walls, plan_mounts, probe_shield, shield_facts, shield_words
     from overhand.system.shield import wanted_shield
     from overhand.system.wakeup import IN_ATTRIB, IN_CREATE, IN_DELETE, IN_DONT_FOLLOW, IN_IGNORED, IN_ISDIR
@@ -39,10 +39,10 @@ else:
             "read_given read_named remove_file second_name size_of write_file write_new",
             "git": "is_safe_directory is_untracked linked_worktrees repository_of run_git tag_commit tracked_files",
             "jsonline": "dump_line dump_spaced load_line",
-            "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of find_program "
+            "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of find_program held_lives "
             "known_sessions machine_id mask_secrets now_stamp outside_runs pid_namespace pidfd "
             "secret_variables shim_place shown_address start_time",
-            "members": "Members become_subreaper held_lives process_table send_signal",
+            "members": "Members become_subreaper process_table send_signal",
             "shield": "Plan Walls plan_mounts probe_shield shield_facts shield_words wanted_shield",
             "wakeup": "IN_ATTRIB IN_CREATE IN_DELETE IN_DONT_FOLLOW IN_IGNORED IN_ISDIR IN_MODIFY IN_MOVED_FROM "
             "IN_MOVED_TO IN_ONLYDIR Bell Inotify deadline ring_bells wait_for_file",

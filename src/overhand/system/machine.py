@@ -234,6 +234,28 @@ def shim_place(pid: int) -> str | None:
         return None
 
 
+def held_lives(pid: int) -> list[str]:
+    """The runs' `life` that a process has open for reading; one that only probes it has it open for writing."""
+    if not LINUX:
+        return []  # without /proc we can't read the open files of other processes
+    found = []
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        names = []  # it has ended, or is another user's
+    for name in names:
+        try:
+            path = os.readlink(f"/proc/{pid}/fd/{name}")
+            if path.endswith("/life"):
+                with open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:
+                    flags = next(int(line[6:], 8) for line in file if line.startswith(b"flags:"))
+                if flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_PATH:
+                    found.append(path)
+        except OSError:
+            continue
+    return found
+
+
 def known_sessions(place: str) -> dict[int, float]:
     """Sessions in which members of this run were seen, with the start time of their leader."""
     known: dict[int, float] = {}

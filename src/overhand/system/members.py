@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from overhand.system.files import names_in
 from overhand.system.machine import (
     LINUX,
     SHIM_NAME,
     Process,
     command_line_has,
     environment_of,
+    held_lives,
     known_sessions,
     process_row,
     read_proc,
@@ -128,24 +128,6 @@ def _table_from_psutil() -> dict[int, Process]:
                 if process.status() != psutil.STATUS_ZOMBIE:
                     found[process.pid] = Process(process.ppid(), os.getsid(process.pid), process.create_time())
         except (psutil.Error, OSError):
-            continue
-    return found
-
-
-def held_lives(pid: int) -> list[str]:
-    """The runs' `life` that a process has open for reading; one that only probes it has it open for writing."""
-    if not LINUX:
-        return []  # without /proc we can't read the open files of other processes
-    found = []
-    for name in names_in(f"/proc/{pid}/fd"):
-        try:
-            path = os.readlink(f"/proc/{pid}/fd/{name}")
-            if path.endswith("/life"):
-                with open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:
-                    flags = next(int(line[6:], 8) for line in file if line.startswith(b"flags:"))
-                if flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_PATH:
-                    found.append(path)
-        except OSError:
             continue
     return found
 
