@@ -300,7 +300,7 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
         what = f"{session.store.relative(blocker)} is a link or no folder."
         why = "Links are not followed: nothing in it is read or written."
         yield Finding("no-folder", what, why, f"mv {blocker} {blocker}.old && mkdir {blocker}")
-    if os.path.isdir(f"{session.store.workspaces}/.supervisor"):
+    if session.store.files.exists(".supervisor"):
         what = ".agent-workspaces/.supervisor is the record of an older version, or came with the project's files."
         why = "Nothing of it is read; its tasks are only prepared."
         yield Finding("old-layout", what, why, "overhand list --prepared", NOTE)
