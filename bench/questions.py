@@ -14,7 +14,7 @@ import measure
 from measure import OVERHAND, PYTHON, Row
 
 import overhand
-from overhand.questions import Asking, answer_question, ask_question, record, wait
+from overhand.questions import Asking, answer_question, ask_question, wait
 from overhand.record import Store
 from overhand.supervisor import running_supervisor
 from overhand.testing import processes
@@ -33,6 +33,22 @@ while [ "$said" != stop ]; do
 done
 """
 _WAITER = f"""exec {OVERHAND} ask "Which one?" >"$OVERHAND_WORKSPACE/heard" """
+# Marks a step to and fro, in turns by itself and by a call.
+_STEPPER = f"""
+import json, os, subprocess, time
+while not os.path.exists("go") or not (rounds := open("go").read()):
+    time.sleep(0.01)
+times = [], []
+for number in range(int(rounds)):
+    for kept, env in zip(times, ({{**os.environ, "OVERHAND_CAUSE": "none"}}, os.environ)):
+        began = time.perf_counter()
+        subprocess.run(["{OVERHAND}", "step", "1", ("done", "open")[number % 2]], env=env, stdout=-3, check=True)
+        kept.append(time.perf_counter() - began)
+with open("times.new", "w") as file:
+    json.dump(times, file)
+os.rename("times.new", "times")
+time.sleep(3600)
+"""
 _PATIENCE = 300.0
 _WINDOW = wait.SLOW
 
@@ -40,7 +56,8 @@ _WINDOW = wait.SLOW
 def rows(*, quick: bool) -> list[Row]:
     """The light verbs, the way of one answer, and the crowd."""
     compileall.compile_dir(Path(overhand.__file__).parent, quiet=1)
-    return [*_light(21 if quick else 41), _arrival(20 if quick else 100), _crowd(50 if quick else 300)]
+    light = [*_light(21 if quick else 41), _called(21 if quick else 101)]
+    return [*light, _arrival(20 if quick else 100), _crowd(50 if quick else 300)]
 
 
 def _project(place: Path) -> tuple[Store, dict[str, str]]:
@@ -48,8 +65,10 @@ def _project(place: Path) -> tuple[Store, dict[str, str]]:
     os.environ["XDG_CONFIG_HOME"] = env["XDG_CONFIG_HOME"]
     (place / ".overhand/agents").mkdir(parents=True)
     (place / ".overhand/config.toml").write_text(_CONFIG)
-    for name, script in (("asker", _ASKER), ("waiter", _WAITER), ("sleeper", "exec sleep 3600")):
-        command = json.dumps(["/bin/sh", "-c", script])
+    scripts = {"asker": _ASKER, "waiter": _WAITER, "sleeper": "exec sleep 3600"}
+    commands = {name: ["/bin/sh", "-c", script] for name, script in scripts.items()}
+    for name, words in {**commands, "stepper": [PYTHON, "-c", _STEPPER]}.items():
+        command = json.dumps(words)
         text = (
             f"---\nname: {name}\ndescription: It asks.\noverhand:\n  driver: command\n  command: {command}\n---\nAsk.\n"
         )
@@ -121,6 +140,30 @@ def _light_row(verb: str, ratio: float, bare: float) -> Row:
     )
 
 
+def _called(rounds: int) -> Row:
+    """`step` inside a run, by a call, and as if the run might write to the record itself."""
+    with measure.folder() as place:
+        store, env = _project(place)
+        try:
+            measure.run([OVERHAND, "delegate", "steps", "--agent", "stepper", "--step", "Read"], place, env)
+            _until(lambda: (place / "go").parent.exists() and store.tasks()[0].run_state == "running", "the run")
+            (place / "go").write_text(str(rounds))
+            _until((place / "times").exists, "the end of its steps")
+            directly, called = json.loads((place / "times").read_text())
+        finally:
+            _ended(store, place, env)
+    more = (measure.median(called) - measure.median(directly)) * 1e3
+    return Row(
+        "`overhand step` inside a run: what the call to the supervisor adds to its time",
+        f"{more:+.1f} ms",
+        "≤ 10 ms",
+        "0 ms",
+        more <= 10,
+        more <= 0,
+        f"{rounds} of each in turns; by itself it took {measure.median(directly) * 1e3:.1f} ms",
+    )
+
+
 # one answer
 
 
@@ -149,8 +192,8 @@ def _arrival(rounds: int) -> Row:
 
 def _one_answer(store: Store, task_id: str, heard: Path, number: int) -> float:
     _until(lambda: len(store.task(task_id).questions) == number, f"question {number}")
-    ipc = Path(record.folder(store, task_id))
-    _until(lambda: any(name.endswith(".bell") for name in os.listdir(ipc)), "somebody waits")
+    marks = f"{store.run_folder(task_id, store.task(task_id).runs[-1].id)}/waiting"
+    _until(lambda: any(name.startswith(f"ask-{number}-") for name in os.listdir(marks)), "somebody waits")
     began = time.time()
     answer_question(store, task_id, "this", _BY, seq=number)
     _until(lambda: heard.exists() and heard.read_text().count("\n") >= number, "it was heard")

@@ -275,8 +275,13 @@ class Calls:
         for task_id, desk in self._desks.items():
             if desk.number is None:
                 self._listen(task_id, desk)
-            for call in [*desk.open.values()]:  # a process that was killed after it wrote a log rings no bell
-                if call.is_waiting and call.waiting is not None and call.sizes != self._sizes(call.waiting):
+            for call in [*desk.open.values()]:  # of logs that cannot be watched
+                if (
+                    call.is_waiting
+                    and call.waiting is not None
+                    and not call.logs
+                    and call.sizes != self._sizes(call.waiting)
+                ):
                     self._look(call)
 
     # one call

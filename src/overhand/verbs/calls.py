@@ -40,7 +40,8 @@ _CALLED_TO = {"item": ("approve", "next", "claim", "done", "needs", "dismiss", "
 LATER = ("step", "checkpoint", "finish")  # are done as soon as a supervisor runs, if none does now
 _PATIENCE = 30.0  # seconds until a call counts as not taken
 _LATER_PATIENCE = 10.0
-_LOOK_EVERY = 2.0  # seconds between looks whether the run is over, or its supervisor gone
+_LOOK_EVERY = 2.0  # seconds between looks whether a supervisor is there that takes it
+_SLOWLY = 120.0  # the same once it is taken
 _MAX_REPLY = 256 * 1024 * 1024
 
 
@@ -106,7 +107,18 @@ class _Request:
 
     def _hang_bell(self) -> None:
         os.mkfifo(self._path + BELL, 0o600)
-        self._bell = os.open(self._path + BELL, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._bell = self._open_bell()
+
+    def _open_bell(self) -> int:
+        """For reading alone: so the kernel says when the supervisor, which has it open for writing, is gone."""
+        return os.open(self._path + BELL, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def _rung(self) -> None:
+        """Read what woke us; after the supervisor's end the FIFO is opened anew, or it would wake us for ever."""
+        if not os.read(self._bell, 4096):
+            before, self._bell = self._bell, self._open_bell()
+            os.close(before)
+            self._see_to_supervisor()
 
     def _end(self) -> None:
         for suffix in (REPLY, PROGRESS, GONE, BELL):  # the reply first: it has been read
@@ -121,9 +133,10 @@ class _Request:
         began, shown = time.monotonic(), b""
         gone = [self._session.gone] if self._session.gone >= 0 else []
         while True:
-            ready, _, _ = select.select([self._bell, *gone], [], [], _LOOK_EVERY)
+            is_new = os.path.lexists(self._path + NEW)
+            ready, _, _ = select.select([self._bell, *gone], [], [], _LOOK_EVERY if is_new else _SLOWLY)
             if self._bell in ready:
-                os.read(self._bell, 4096)
+                self._rung()
             raw = read_file(self._path + REPLY, _MAX_REPLY)
             if (now := read_file(self._path + PROGRESS) or b"") != shown:
                 self._session.progress(now.decode("utf-8", "replace"))
