@@ -52,8 +52,8 @@ def prepare(actor: Actor, task: Task) -> Prepared:
 
 
 def shield_of(actor: Actor, agent: Agent, task: Task, handoff: Handoff, *, opened: bool = False) -> walls.Shield:
-    """The shield of the next run; one that may only read, and promises no file, has no business in the project."""
-    read_only = _level(task, agent) == "read" and not promises_files(handoff)
+    """The shield of the next run."""
+    read_only = walls.may_only_read(agent, _level(task, agent), handoff)
     return walls.shield_run(actor, agent, task, read_only=read_only, opened=opened)
 
 

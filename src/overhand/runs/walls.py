@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from overhand.agents import lookup
+from overhand.agents import asks_permission, lookup
+from overhand.documents import promises_files
 from overhand.errors import NotShielded
 from overhand.policy import user_folder
 from overhand.system import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.agents import Agent
+    from overhand.documents import Handoff
     from overhand.policy import Actor, Config
     from overhand.record import Run, Store, Task
 
@@ -54,6 +56,11 @@ def shield_setting(config: Config, agent: Agent, settings: Mapping[str, Any]) ->
         return "require"
     own = settings.get("shield") or (agent.shield if not agent.is_of_project else None) or config.shield
     return wanted_shield(own, config.least_shield, agent.shield if agent.is_of_project else None)
+
+
+def may_only_read(agent: Agent, level: str, handoff: Handoff) -> bool:
+    """Whether the whole project is read-only for a run: it promises no file, and no person can allow it to write."""
+    return level == "read" and not promises_files(handoff) and not asks_permission(agent)
 
 
 def shield_run(actor: Actor, agent: Agent, task: Task, *, read_only: bool, opened: bool = False) -> Shield:
@@ -160,13 +167,13 @@ def refusal(why: str, *, is_child: bool = False) -> NotShielded:
     )
 
 
-def expected_shield(store: Store, config: Config, agent: Agent, task: Task, *, read_only: bool) -> dict[str, Any]:
+def expected_shield(store: Store, config: Config, agent: Agent, task: Task, handoff: Handoff) -> dict[str, Any]:
     """What is expected of the shield of a task that was just accepted; its first run may find out more."""
     setting = shield_setting(config, agent, task.settings)
     if setting == "off":
         return {"held": False, "why": _TURNED_OFF}
     probe = probe_shield(_state(store), anew=False)
-    names = walls_of(store, task.id, read_only=read_only)[1]
+    names = walls_of(store, task.id, read_only=may_only_read(agent, task.level, handoff))[1]
     return shield_facts(probe, Plan((), store.root), names, os.environ)
 
 

@@ -16,7 +16,6 @@ from overhand.agents import (
     find_driver,
     stand_in_problem,
 )
-from overhand.documents import promises_files
 from overhand.drafts import Brief, Draft, brief_from_words, build_draft, nothing_to_do, only_from_people, session_owner
 from overhand.errors import BadInput, OverhandError, Refused
 from overhand.policy import find_caller, load_config, require_trusted
@@ -218,8 +217,7 @@ def _receipt(
         "tree": "your checkout",
         "level": task.level,
     }
-    read_only = task.level == "read" and not promises_files(handoff)
-    shield = expected_shield(session.store, config, agent, task, read_only=read_only)
+    shield = expected_shield(session.store, config, agent, task, handoff)
     receipt["shield"] = shield
     if agent.real:
         may, unheld = describe_level(task.level, asks=asks_permission(agent)), find_driver(agent.driver).unheld
