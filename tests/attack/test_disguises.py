@@ -102,7 +102,7 @@ DISGUISES = {
 def house(overhand_project: ProjectDir) -> Iterator[House]:
     """A run that works, a task that a person prepared, an item, and a file that is not trusted."""
     house = House(overhand_project)
-    house.settings("approve_without_terminal = true\n")
+    house.settings("approve_without_terminal = true\nshield = 'off'\n")  # which forbids some of the disguises
     house.shell("other", f"until [ -e over ]; do sleep 0.05; done; {QUICK}")
     house.shell("worker", QUICK)
     house.write()

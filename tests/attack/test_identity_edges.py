@@ -37,7 +37,7 @@ def at(house: House, path: Path) -> House:
 def test_moved_while_a_run_lives(house: House) -> None:
     """The record follows, another supervisor takes over, and what is asked for at the new path runs there."""
     task = house.delegate("long", "--agent", "long")
-    house.running(task)
+    until(lambda: house.starts(task) == 1, "the agent at work")  # behind its shield, which needs the old path
     before, record = house.supervisor(), house.project.record
     os.rename(house.path, house.path.with_name("moved"))
     moved = at(house, house.path.with_name("moved"))
