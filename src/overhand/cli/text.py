@@ -30,6 +30,8 @@ def lines(verb: str, answer: Reply) -> Iterable[str]:
     if answer.stream is not None:
         demo = __import__("overhand.testing.demo", fromlist=["as_text"]) if verb == "demo" else None
         return (demo.as_text(item) if demo else _event(item) for item in answer.stream)
+    if payload.get("later"):
+        return ()  # a call that is yet to be carried out, as was said
     if payload.get("raw"):
         return _verbatim(verb, payload["text"])
     if verb == "show" or "headline" in payload or (verb in ("wait", "delegate", "run") and "tasks" in payload):

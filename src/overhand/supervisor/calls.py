@@ -129,7 +129,8 @@ class Desk:
     number: int | None = None  # of the watch
     backlog: deque[tuple[str, bool]] = field(default_factory=deque)  # ids not taken yet; whether taken before
     open: dict[str, TakenCall] = field(default_factory=dict)
-    lying: set[str] = field(default_factory=set)  # made while no supervisor ran, and not carried out yet
+    lying: set[str] = field(default_factory=set)  # not carried out yet when the run was found, or found to be over
+    closing: bool = False  # the run seems to be over: no more calls are taken
 
     @property
     def may_take(self) -> bool:
@@ -176,10 +177,23 @@ class Calls:
                 for suffix in (BELL, PROGRESS, REPLY):
                     desk.files.remove(name.removesuffix(BELL) + suffix)
 
-    def has_lying(self, task_id: str) -> bool:
-        """Whether calls that were made while no supervisor ran are still to be carried out."""
+    def reopen(self, task_id: str) -> None:
+        """The run is alive after all."""
         desk = self._desks.get(task_id)
-        return desk is not None and bool(desk.lying)
+        if desk is not None and desk.closing:
+            desk.closing = False
+            self._list(desk)
+
+    def has_lying(self, task_id: str) -> bool:
+        """The run seems to be over: whether calls that it made are still to be carried out; no more are taken."""
+        desk = self._desks.get(task_id)
+        if desk is None:
+            return False
+        if not desk.closing:
+            desk.closing = True
+            self._list(desk)
+            desk.lying |= {call_id for call_id, _ in desk.backlog}
+        return bool(desk.lying)
 
     def _listen(self, task_id: str, desk: Desk) -> None:
         """Watch the folder, which the agent may remove at any time, and list what lies in it."""
@@ -257,7 +271,7 @@ class Calls:
                 desk.number = None
                 continue
             call_id, _, suffix = os.fsdecode(name).partition(".")
-            if f".{suffix}" == NEW and is_call_id(call_id):
+            if f".{suffix}" == NEW and is_call_id(call_id) and not desk.closing:
                 desk.backlog.append((call_id, False))
 
     def tick(self, now: float) -> None:
@@ -339,6 +353,8 @@ class Calls:
     def _begun(self, call: TakenCall, waits: bool) -> None:
         """Watch what it waits for; one look more, for what was written before the watch."""
         if waits and call.waiting is not None:
+            if desk := self._desks.get(call.task_id):
+                desk.lying.discard(call.call_id)
             logs = (f"{self._store.record(task_id)}/{LOG_FILE}" for task_id in call.waiting.tasks)
             found = (self._news.add(path, IN_MODIFY) for path in logs)
             call.logs = tuple({number for number in found if number is not None})

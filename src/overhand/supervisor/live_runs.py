@@ -223,6 +223,9 @@ class LiveRuns:
         """When the nearest deadline or note is."""
         return min((watch.due for watch in self._live.values()), default=float("inf"))
 
+    def is_live(self, task_id: str) -> bool:
+        return task_id in self._live
+
     def is_blocked(self, task_id: str) -> bool:
         watch = self._live.get(task_id)
         return watch is not None and watch.waiting is not None

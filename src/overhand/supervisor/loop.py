@@ -250,6 +250,8 @@ class Loop:
                 self._queue.hold(task)
                 self._calls.watch(task_id, task.runs[-1].id)
                 self._runs.adopt(task)
+                if self._runs.is_live(task_id):
+                    self._calls.reopen(task_id)
 
     def _hand_over(self, task_ids: list[str]) -> None:
         """From any thread."""

@@ -204,7 +204,7 @@ class _Request:
         if self._verb in LATER:
             os.rename(self._path + GONE, self._path + NEW)
             self._session.tell(f"No supervisor answers. It is done as soon as one runs. {person}")
-            return Reply({"schema": f"overhand.{self._verb}/1", "task_id": self._task, "later": True})
+            return Reply({"schema": f"overhand.{self._verb}/1", "task_id": self._task, "later": True, "checks": []})
         if self._verb == "ask":
             raise TimedOut("No supervisor answers; the question could not be asked.", f"{person}. Then ask again.")
         raise Refused("No supervisor answers; nothing was done.", f"{person}. Then try again.")
