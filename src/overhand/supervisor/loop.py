@@ -248,10 +248,13 @@ class Loop:
                     self._close(task_id)
             case "watch":
                 self._queue.hold(task)
-                self._calls.watch(task_id, task.runs[-1].id)
-                self._runs.adopt(task)
-                if self._runs.is_live(task_id):
-                    self._calls.reopen(task_id)
+                self._watch(task)
+
+    def _watch(self, task: Task) -> None:
+        self._calls.watch(task.id, task.runs[-1].id)
+        self._runs.adopt(task)
+        if self._runs.is_live(task.id):
+            self._calls.reopen(task.id)
 
     def _hand_over(self, task_ids: list[str]) -> None:
         """From any thread."""
