@@ -19,24 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.policy import Caller
-    from overhand.verbs.verb import Session, Verb
+    from overhand.verbs.verb import Session
 
-_CALLED = (
-    "ask",
-    "step",
-    "checkpoint",
-    "finish",
-    "delegate",
-    "send",
-    "answer",
-    "stop",
-    "resume",
-    "run",
-    "wait",
-    "permit",
-)
-_CALLED_TO = {"item": ("approve", "next", "claim", "done", "needs", "dismiss", "new"), "alert": ("raise", "resolve"),
-              "plan": ("run",)}  # fmt: skip
 LATER = ("step", "checkpoint", "finish")  # are done as soon as a supervisor runs, if none does now
 _PATIENCE = 30.0  # seconds until a call counts as not taken
 _LATER_PATIENCE = 10.0
@@ -45,19 +29,10 @@ _SLOWLY = 120.0  # the same once it is taken
 _MAX_REPLY = 256 * 1024 * 1024
 
 
-def call_verb(verb: Verb, session: Session, values: dict[str, Any]) -> Reply:
-    """Call a verb: here, or from inside a run by the supervisor, with the same reply."""
-    if is_called(verb.name, values) and (caller := _calling_run(session)) is not None:
-        return _Request(session, caller, verb.name, values).reply(caller)
-    return verb.function()(session, **values)
-
-
-def is_called(verb: str, values: dict[str, Any]) -> bool:
-    if verb == "checkpoint":
-        return values.get("do") == "create"
-    if verb == "step":
-        return any(values.get(name) is not None for name in ("id", "step", "state", "phase"))  # else it shows the plan
-    return verb in _CALLED or values.get("do") in _CALLED_TO.get(verb, ())
+def call_by_file(session: Session, verb: str, values: dict[str, Any]) -> Reply | None:
+    """Have the supervisor carry out a verb for the run that this process is in; None if it is in none."""
+    caller = _calling_run(session)
+    return _Request(session, caller, verb, values).reply(caller) if caller is not None else None
 
 
 def _calling_run(session: Session) -> Caller | None:

@@ -9,9 +9,9 @@ from overhand.errors import BadInput, OverhandError, Refused, storage_failed
 from overhand.policy import current_call, inside_run
 from overhand.record import read_call, stale_run, tasks_of_call
 from overhand.system import brought
-from overhand.verbs.calls import LATER, is_called
+from overhand.verbs.calls import LATER
 from overhand.verbs.table import PERMIT, VERB_BY_NAME
-from overhand.verbs.verb import Deferred, Session
+from overhand.verbs.verb import Deferred, Session, is_called
 
 if TYPE_CHECKING:
     from collections.abc import Callable

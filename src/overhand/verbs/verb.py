@@ -278,3 +278,41 @@ def open_session(
         raise NotFound("The folder you are in is gone.", "Go to an existing one.") from None
     root = find_root(here, given=here if given == "." else given)
     return Session(root, via, interactive=interactive, tell=tell, progress=progress, confirm=confirm, read=read)
+
+
+# What a run can only have done by the supervisor: what changes something, and `wait`.
+_CALLED = (
+    "ask",
+    "step",
+    "checkpoint",
+    "finish",
+    "delegate",
+    "send",
+    "answer",
+    "stop",
+    "resume",
+    "run",
+    "wait",
+    "permit",
+)
+_CALLED_TO = {"item": ("approve", "next", "claim", "done", "needs", "dismiss", "new"), "alert": ("raise", "resolve"),
+              "plan": ("run",)}  # fmt: skip
+
+
+def call_verb(verb: Verb, session: Session, values: dict[str, Any]) -> Reply:
+    """Call a verb: here, or from inside a run by the supervisor, with the same reply."""
+    if is_called(verb.name, values):
+        from overhand.verbs.calls import call_by_file
+
+        if (reply := call_by_file(session, verb.name, values)) is not None:
+            return reply
+    return verb.function()(session, **values)
+
+
+def is_called(verb: str, values: dict[str, Any]) -> bool:
+    """Whether a run reaches the supervisor for this."""
+    if verb == "checkpoint":
+        return values.get("do") == "create"
+    if verb == "step":
+        return any(values.get(name) is not None for name in ("id", "step", "state", "phase"))  # else it shows the plan
+    return verb in _CALLED or values.get("do") in _CALLED_TO.get(verb, ())
