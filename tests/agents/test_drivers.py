@@ -259,7 +259,9 @@ def test_a_new_driver_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         row = project.run("agents", "toy", "--json", check=True).json["programs"][0]
         assert (row["version"], row["next"]) == ("1.2.3", "log in: toy-agent login")
         assert "driver: toy" in project.run("agents", "toy", "--example", check=True).out
-        started = project.run("delegate", "Play.", "--agent", "toy", "--read-only", "--json", check=True).json
+        started = project.run(
+            "delegate", "Play.", "--agent", "toy", "--read-only", "--set=shield=off", "--json", check=True
+        ).json
         assert "A toy holds to nothing" in started["may"]
         done = project.run("wait", "1", "--json", check=True).json
         assert (done["status"], done["summary"], done["usage"]["output"]) == ("completed", "Played.", 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,13 +13,14 @@ from support.scene import QUICK, until
 if TYPE_CHECKING:
     from support.scene import Scene
 
-TRIES = f"$OVERHAND run $(cat which) --json >said; echo $? >code; {QUICK}"
+TRIES = f'cd "$OVERHAND_WORKSPACE"; $OVERHAND run $(cat "$OVERHAND_PROJECT/which") --json >said; echo $? >code; {QUICK}'
 
 
 def outcome(scene: Scene, agent: str = "climber") -> tuple[int, dict[str, str]]:
     task = scene.delegate("try", "--agent", agent, "--level", "read")
     scene.judged(task)
-    return int((scene.path / "code").read_text()), json.loads((scene.path / "said").read_text())
+    told = Path(scene.store.workspace(task))
+    return int((told / "code").read_text()), json.loads((told / "said").read_text())
 
 
 @pytest.mark.parametrize("kind", ["prepared", "failed", "written by hand"])

@@ -25,6 +25,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small file system needs root")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     project = make_project(folder / "project")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(project.config_home))
     scene = Scene(project)
@@ -61,5 +62,5 @@ def test_what_is_open_can_be_looked_at(disk: Scene) -> None:
 def test_an_error_names_what_cannot_be_written(disk: Scene) -> None:
     error = disk.json("wait", disk.ids()[1], code=3)["error"]
     assert "read-only" in error["message"]
-    assert ".agent-workspaces" in error["message"]
+    assert f"{disk.path.parent}/state/" in error["message"]
     assert sys.executable not in error["message"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,9 +42,13 @@ def test_a_part_may_do_no_more_than_the_whole(scene: Scene, parent: tuple[str, .
 
 def test_who_may_only_read_cannot_have_a_file_written(scene: Scene) -> None:
     scene.shell("part", RETURN)
-    scene.shell("worker", f'$OVERHAND delegate "a part" --agent part --deliverable a.txt --json >said; {RETURN}')
-    scene.judged(scene.delegate("the whole", "--kind", "review"))
-    said = json.loads((scene.path / "said").read_text())["error"]
+    scene.shell(
+        "worker",
+        f'$OVERHAND delegate "a part" --agent part --deliverable a.txt --json >"$OVERHAND_WORKSPACE/said"; {RETURN}',
+    )
+    task = scene.delegate("the whole", "--kind", "review")
+    scene.judged(task)
+    said = json.loads(Path(scene.store.workspace(task), "said").read_text())["error"]
     assert said["code"] == "REFUSED"
     assert "is to write a.txt" in said["message"]
     assert "--read-only" in said["hint"]

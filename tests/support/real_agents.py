@@ -76,7 +76,7 @@ class House(ProjectDir):
 
     def sessions(self, handle: object = "1") -> list[str]:
         """The native session of each run."""
-        store = Store(str(self.path))
+        store = Store(str(self.path), str(self.record))
         task = store.task(store.resolve(str(handle)))
         return [native_session(store, task, run) for run in task.runs]
 

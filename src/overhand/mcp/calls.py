@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput, NotAllowed, NotFound, TimedOut
+from overhand.system import brought
 from overhand.verbs import PERMIT as PERMIT_VERB
 from overhand.verbs import VERBS, Session, call_verb
 from overhand.words import option_duration
@@ -105,7 +106,7 @@ def _accepted(made: Payload) -> Payload:
 
 def _plan_run(service: Service, session: Session, given: Given) -> Payload:
     """As the verb does it, but without a person to ask: what needs trust is refused."""
-    from overhand.verbs import PlanSource, accept_plan, find_plan, plan_dry_run, plan_receipt, plan_source
+    from overhand.verbs import PlanSource, find_plan, plan_dry_run, plan_source
 
     again, wait = given.pop("again", None), given.pop("wait", False)
     if again is not None:
@@ -113,20 +114,22 @@ def _plan_run(service: Service, session: Session, given: Given) -> Payload:
     text, file = given.pop("plan", None), given.pop("file", None)
     if (text is None) == (file is None):
         raise BadInput("plan_run: give either `plan`, its text, or `file`, its path.", "One of them, not both.")
-    if text is not None:
-        taken = PlanSource("the plan", "", text.encode("utf-8", "replace"))
-    else:
-        taken = plan_source(os.path.join(session.root, file))
+    raw = text.encode("utf-8", "replace") if text is not None else b""
+    path = os.path.join(session.root, file) if file is not None else "-"
     if "max_parallel" in given:
         given["max_parallel"] = str(given["max_parallel"])
     if given.pop("dry_run", False):
         shown = ("task", "strategy", "merge", "on_failure", "limits", "waves", "commands", "warnings")
+        taken = PlanSource("the plan", "", raw) if text is not None else plan_source(path)
         found = _some(plan_dry_run(session, taken, **given), shown)
         return {**found, "next": "Nothing was run. Without dry_run it is."}
-    task, plan, warnings = accept_plan(session, taken, **given)
+    documents = brought.set({"-": raw} if text is not None else None)
+    try:
+        made = _verb("plan", session, do="run", file_or_id=path, **given)
+    finally:
+        brought.reset(documents)
     if wait:
-        return _plan_result(service, session, task.id)
-    made = plan_receipt(session, task, plan, warnings)
+        return _plan_result(service, session, made["task_id"])
     keys = (*_BRIEF[:4], "state", "nodes", "strategy", "timeout", "budget", "warnings", "folder")
     more = f"Plan {made['handle']} is accepted (nodes: {made['nodes']}); it goes on without you."
     return {**_some(made, keys), "nodes": [], "next": f"{more} Wait for it: plan_run with again: {made['handle']}."}

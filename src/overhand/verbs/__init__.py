@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from overhand.verbs.finish_run import handoff_of_caller
     from overhand.verbs.permit import prompts_of
     from overhand.verbs.plan import PlanSource, check_source, plan_source, require_sound_plan
-    from overhand.verbs.plan_run import accept_plan, find_plan, may_run_plan, plan_dry_run, plan_receipt, plan_rows
-    from overhand.verbs.plan_run import submit_plan, wait_for_plan
+    from overhand.verbs.plan_run import find_plan, may_run_plan, plan_dry_run, plan_rows, submit_plan, wait_for_plan
     from overhand.verbs.resume import require_resumable, resume_from, resume_task
     from overhand.verbs.send import send_message
     from overhand.verbs.setup import ensure_project
@@ -35,8 +34,7 @@ else:
             "finish_run": "handoff_of_caller",
             "permit": "prompts_of",
             "plan": "PlanSource check_source plan_source require_sound_plan",
-            "plan_run": "accept_plan find_plan may_run_plan plan_dry_run plan_receipt plan_rows submit_plan "
-            "wait_for_plan",
+            "plan_run": "find_plan may_run_plan plan_dry_run plan_rows submit_plan wait_for_plan",
             "resume": "require_resumable resume_from resume_task",
             "send": "send_message",
             "setup": "ensure_project",

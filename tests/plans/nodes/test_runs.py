@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import overhand
 from overhand.plans.model import Node
 from plans.nodes.house import BY, agent, edge, plan_of
+from support.scene import until
 
 if TYPE_CHECKING:
     from plans.nodes.house import House
@@ -43,7 +45,7 @@ def test_a_program_finds_its_inputs_in_environment_and_argument(house: House) ->
 def test_a_task_outside_a_plan_has_no_inputs(house: House) -> None:
     house.project.agent("worker", "echo-env", "output")
     shown = house.project.run("delegate", "do it", "--agent", "worker", "--wait", "--json", check=True).json
-    said = (house.project.path / shown["folder"] / "runs" / shown["runs"][0]["id"] / "stdout").read_text()
+    said = Path(shown["run_folder"], "stdout").read_text()
     assert "OVERHAND_DATA" in said
     assert "OVERHAND_INPUTS" not in said
     assert (shown["node"], shown["plan"]) == (None, None)
@@ -79,7 +81,7 @@ def test_the_prompt_names_the_file(house: House) -> None:
     task = house.hand_over(plan_of(Node("gather", "worker", task="Gather the stones.")), {"colour": "red"})
     shown = house.done(task)
     said = (house.folder(task) / "runs" / shown["runs"][0]["id"] / "stdout").read_text()
-    assert f"node `gather` of a plan. Its inputs are in `{house.folder(task)}/inputs.json`" in said
+    assert f"node `gather` of a plan. Its inputs are in `{house.store.workspace(task.id)}/inputs.json`" in said
     assert '"colour": "red"' in said
 
 
@@ -205,12 +207,23 @@ printf '{"status": "completed", "summary": "Done.", "data": {"rows": %s}}' "$n" 
     assert [run["status"] for run in shown["runs"]] == ["repair", "completed"]
 
 
-def test_inputs_that_were_taken_away_are_told(house: House) -> None:
-    house.project.agent(
-        "worker", command=["/bin/sh", "-c", f"rm $OVERHAND_INPUTS; printf '%s' '{RETURN}' >$OVERHAND_OUTPUT"]
-    )
+@pytest.mark.parametrize("does", ["rm $OVERHAND_INPUTS", """echo '{"n": 2}' >$OVERHAND_INPUTS"""])
+def test_inputs_are_judged_as_they_were_given(house: House, does: str) -> None:
+    house.project.agent("worker", command=["/bin/sh", "-c", f"{does}; printf '%s' '{RETURN}' >$OVERHAND_OUTPUT"])
     house.project.run("list", check=True)
     shown = house.carried_out(plan_of(Node("n", "worker", verification=({"expression": "inputs.n == 1"},))), {"n": 1})
+    assert (shown["status"], shown["verified"]) == ("completed", "all")
+
+
+def test_inputs_that_were_taken_away_are_told(house: House) -> None:
+    waits = f"until [ -e go ]; do sleep 0.01; done; printf '%s' '{RETURN}' >$OVERHAND_OUTPUT"
+    house.project.agent("worker", command=["/bin/sh", "-c", waits])
+    house.project.run("list", check=True)
+    task = house.hand_over(plan_of(Node("n", "worker", verification=({"expression": "inputs.n == 1"},))), {"n": 1})
+    until(lambda: house.store.task(task.id).current_run, "a run")
+    (house.folder(task) / "inputs.json").unlink()
+    (house.project.path / "go").touch()
+    shown = house.done(task)
     assert shown["status"] == "failed"
     assert "inputs-unreadable" in [one["code"] for one in shown["problems"]]
 
