@@ -408,7 +408,7 @@ SCENARIOS = [
         "overhand answer",
         prepare=asks,
         truth=unless(is_completed, "answer", "1", "blue", starts=1),
-        least=11,
+        least=10,
     ),
     verb(
         "answer-parked",
@@ -418,7 +418,7 @@ SCENARIOS = [
         truth=unless(is_completed, "answer", "1", "blue", starts=2),
         least=10,
     ),
-    verb("ask", asked_inside, "overhand ask", prepare=inside('ask "Which?"'), truth=said_clearly, least=20),
+    verb("ask", asked_inside, "overhand ask", prepare=inside('ask "Which?"'), truth=said_clearly, least=18),
     verb(
         "step",
         typed(*DELEGATE, "--wait", "--step", "One"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,6 @@ from support.scene import QUICK, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from overhand.testing.project import ProjectDir
     from support.scene import Scene
@@ -81,6 +81,6 @@ def test_a_folder_whose_log_comes_later_is_not_overlooked(scene: Scene) -> None:
 
 
 def _folder(scene: Scene, name: str) -> Path:
-    folder = scene.path / ".agent-workspaces" / name
+    folder = Path(scene.store.record(name))
     folder.mkdir()
     return folder

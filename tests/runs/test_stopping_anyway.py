@@ -229,7 +229,7 @@ def test_what_cannot_be_ended_is_named(tmp_path: Path) -> None:
 
     call("init")
     call("trust", "--yes")
-    task = json.loads(call("delegate", "stay", "--agent", "worker", "--json"))["task_id"]
+    task = json.loads(call("delegate", "stay", "--agent", "worker", "--set=shield=off", "--json"))["task_id"]
     (home,) = (project / ".local/state/overhand/projects").glob("project-*")
     store = Store(str(project), str(home))
     run = until(lambda: store.task(task).last_run, "a run")

@@ -360,7 +360,7 @@ def test_where_folders_cannot_be_watched_they_are_looked_at(house: Watched) -> N
 @contextmanager
 def supervised(house: Watched, first: str) -> Iterator[None]:
     """A real supervisor that watches tags, and in which something is done first."""
-    script = f"{first}\nimport sys; from overhand.supervisor import loop; sys.exit(loop.main(sys.argv[1:]))"
+    script = f"{first}\nimport sys; from overhand.supervisor.__main__ import main; sys.exit(main(sys.argv[1:]))"
     turn_daemon_on(house.store)
     argv = [sys.executable, "-P", "-c", script, str(house.path), house.store.home, "-m", "overhand.supervisor"]
     boss = subprocess.Popen(argv, env=house.project.environment(), start_new_session=True)

@@ -24,6 +24,7 @@ def test_taking_what_was_typed(house: Watched, lot: int) -> None:
     """The task, the id in the span, the note of both."""
 
     def before(one: House) -> str:
+        one.store.ensure()  # what was typed before that came with the files
         one.write(AT, TYPED)
         return AT
 

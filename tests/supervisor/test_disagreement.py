@@ -67,6 +67,7 @@ def test_an_older_branch_is_checked_out(house: Watched) -> None:
         who = ("-c", "user.name=x", "-c", "user.email=x@y")
         subprocess.run(["git", *who, *words], cwd=house.path, check=True, capture_output=True)
 
+    house.store.ensure()  # what was typed before that came with the files
     house.write(AT, TYPED)
     git("init", "-q", "-b", "main")
     git("add", "requests")

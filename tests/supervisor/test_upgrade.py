@@ -77,9 +77,8 @@ def test_a_live_run_survives_the_upgrade(scene: Scene, says: str) -> None:
     scene.agent("worker", "touch:up", "until:go", "output")
     scene.json("list")  # trusts what is there now
     first = scene.accepted("before")
-    script = (
-        f"import sys; from overhand.supervisor import loop, socket; {OLDER[says]}; sys.exit(loop.main(sys.argv[1:]))"
-    )
+    begin = "import sys; from overhand.supervisor import socket; from overhand.supervisor.__main__ import main"
+    script = f"{begin}; {OLDER[says]}; sys.exit(main(sys.argv[1:]))"
     argv = [sys.executable, "-P", "-c", script, str(scene.path), scene.store.home, "-m", "overhand.supervisor"]
     old = subprocess.Popen(argv, env=scene.project.environment(), start_new_session=True)
     until(lambda: scene.supervisor() == old.pid, "the older one")

@@ -55,7 +55,7 @@ def test_what_was_changed_before_a_repair_is_still_seen(overhand_project: Projec
     assert shown["look_at"]["changed"] == ["sly.txt"]
     (overhand_project.path / "sly.txt").unlink()
     shown = overhand_project.run(
-        "delegate", "Look again here", "--agent", "sly", "--read-only", "--wait", "--json"
+        "delegate", "Look again here", "--agent", "sly", "--read-only", "--set=shield=off", "--wait", "--json"
     ).json
     assert [one["code"] for one in shown["problems"] if one["code"] == "read-only-changed"], "a repair hides nothing"
 

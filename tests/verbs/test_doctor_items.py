@@ -66,8 +66,8 @@ def test_a_claim_that_an_editor_wrote_back(house: House) -> None:
 def test_a_claim_from_outside_is_shown_after_a_day(house: House, how: str) -> None:
     house.agent("worker", "output")
     if how == "typed":
-        house.write(text="# Fix Request: The map\n\n**Tags**: #claimed-fix\n\n## What\nMend it.\n")
         house.store.ensure()
+        house.write(text="# Fix Request: The map\n\n**Tags**: #claimed-fix\n\n## What\nMend it.\n")
         (task,) = handle_changed_file(
             house.store, load_config(str(house.path)), AT, {"kind": "overhand", "via": "test"}
         )

@@ -165,7 +165,7 @@ def test_a_task_that_may_only_read_must_not_change_files(overhand_project: Proje
 
     overhand_project.agent("changer", "touch:b.txt", "output")
     _commit(overhand_project.path)
-    shown = delegate(overhand_project, "Only look", "--agent", "changer", "--read-only")
+    shown = delegate(overhand_project, "Only look", "--agent", "changer", "--read-only", "--set=shield=off")
     assert (shown["status"], shown["level"]) == ("failed", "read")
     assert of_level(shown, "error") == {"read-only-changed"}
 

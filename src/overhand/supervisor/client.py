@@ -72,9 +72,9 @@ def running_supervisor(store: Store) -> int | None:
 
 
 def may_start(store: Store) -> bool:
-    """Not from where the record is read-only, as behind a shield, nor from another pid namespace than the live runs
+    """Not from behind a shield, which hides the supervisor's files, nor from another pid namespace than the live runs
     are in: a supervisor in a sandbox would die with it."""
-    if store.exists() and not os.access(store.own, os.W_OK):
+    if store.exists() and not os.access(store.own, os.W_OK) and not names_in(store.own):
         return False
     here = pid_namespace()
     for task in store.tasks():
