@@ -67,6 +67,7 @@ def works_inside(scene: Scene, sandbox: str) -> None:
     assert len(scene.ids()) == 2
 
 
+@pytest.mark.soak  # on the disk: their sandboxes have a /dev of their own
 def test_codex(scene: Scene, home: Path) -> None:
     require("codex")
     folders = '{":root"="read","$OVERHAND_WORKSPACE"="write"}'.replace('"', '\\"')
@@ -75,6 +76,7 @@ def test_codex(scene: Scene, home: Path) -> None:
     works_inside(scene, f"CODEX_HOME={home} {program('codex')} sandbox {options} {network} --")
 
 
+@pytest.mark.soak
 def test_claude_code(scene: Scene, home: Path) -> None:
     require("srt")
     missing = [name for name in ("bwrap", "socat", "rg") if shutil.which(name) is None]

@@ -223,7 +223,7 @@ def test_codex_takes_over_from_claude(tmp_path: Path) -> None:
         shown = place.show()
         assert (shown["status"], shown["summary"]) == ("completed", "Codex has done it.")
         assert [run["agent"] for run in shown["runs"]][-1] == "codex"
-        spec = place.path / shown["folder"] / "runs" / shown["runs"][-1]["id"] / "spec.json"
+        spec = place.task_record(shown["task_id"]) / "runs" / shown["runs"][-1]["id"] / "spec.json"
         assert "session" not in json.loads(spec.read_text()), "its own session begins"
         rows = place.rows("on")
         assert rows[0]["format"] == "responses"
@@ -238,5 +238,5 @@ def test_real_claude_goes_on_in_a_session_that_a_person_began(tmp_path: Path) ->
         subprocess.run(words, cwd=place.path, env=place.environment(), stdin=subprocess.DEVNULL, check=True, timeout=60)
         done = place.delegate("Say which colour. script:it", "--agent", "claude", "--session", f"claude:{session}")
         assert (done["status"], done["summary"]) == ("completed", "It was blue.")
-        stream = place.path / done["folder"] / "runs" / done["runs"][0]["id"] / "stdout"
+        stream = place.task_record(done["task_id"]) / "runs" / done["runs"][0]["id"] / "stdout"
         assert session in stream.read_text()

@@ -240,6 +240,6 @@ def test_a_real_agent_waits_for_its_reset(name: str, tmp_path: Path) -> None:
             (place.record / "supervisor/paused-codex").unlink()
         done = place.judged()
         assert (done["status"], [run["status"] for run in done["runs"]]) == ("completed", ["limit", "completed"])
-        first, second = (place.path / done["folder"] / "runs" / run["id"] for run in done["runs"])
+        first, second = (place.task_record(done["task_id"]) / "runs" / run["id"] for run in done["runs"])
         session = json.loads((second / "spec.json").read_text())["session"]
         assert session in (first / "stdout").read_text()

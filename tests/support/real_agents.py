@@ -170,7 +170,8 @@ def house(
         environ["PYTHONPATH"] = SOURCE
         environ["GEMINI_MODEL"] = "gemini-2.5-pro"  # else a model chooses the model
         environ["PYTHONDONTWRITEBYTECODE"] = "1"
-        place = House(made.path, home / ".config", name=name, home=home, model=model, environ=environ)
+        state = Path(environ["XDG_STATE_HOME"])
+        place = House(made.path, home / ".config", state_home=state, name=name, home=home, model=model, environ=environ)
         try:
             yield place
         finally:
