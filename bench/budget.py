@@ -75,7 +75,7 @@ def _over(states: list[Task]) -> bool:
 
 
 def _turns(store: Store, child: Task) -> int:
-    found = [reported_usage(store.run_folder(child.id, run.id)) for run in child.runs]
+    found = [reported_usage(store.desk_files(child.id, run.id)) for run in child.runs]
     return sum(usage.turns for usage in found if usage)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import measure
 from measure import OVERHAND, PYTHON, Row
 
+from overhand.record import Store
 from overhand.system import dump_line, hold_life, machine_id, pid_namespace
 
 if TYPE_CHECKING:
@@ -30,10 +31,10 @@ def rows(*, quick: bool) -> list[Row]:
     """First without, then with what was remembered of it."""
     rg = _ripgrep()
     which = ["--max-depth", "2", "-g", "HANDOFF.md", "-g", "OUTPUT.md"]  # it need not walk through the runs
-    search = [rg, "-c", ".", "-uu", *which, ".agent-workspaces"]
-    with measure.folder() as place, _tasks(place):
+    with measure.folder() as place, _tasks(place) as store:
         env = measure.environment(place)
-        remembered = place / ".agent-workspaces/.supervisor/overview"
+        search = [rg, "-c", ".", "-uu", *which, f"{store.home}/tasks"]
+        remembered = Path(store.own, "overview")
         times: tuple[list[float], ...] = ([], [], [])
         for number in range(7 if quick else 15):
             remembered.unlink(missing_ok=True)
@@ -91,14 +92,15 @@ def _check(place: Path, env: dict[str, str]) -> None:
 
 
 @contextmanager
-def _tasks(place: Path) -> Iterator[None]:
+def _tasks(place: Path) -> Iterator[Store]:
     """One in a hundred is live: its lock is held, and so is the supervisor's, so that nothing is started or settled."""
-    (place / ".agent-workspaces/.supervisor").mkdir(parents=True)
-    locks = [_lock(place / ".agent-workspaces/.supervisor/lock")]
+    store = Store(str(place.resolve()))
+    store.ensure()
+    locks = [_lock(Path(store.own, "lock"))]
     try:
         for number in range(1, _TASKS + 1):
-            locks += _task(place, number)
-        yield
+            locks += _task(store, number)
+        yield store
     finally:
         for fd in locks:
             os.close(fd)
@@ -110,13 +112,16 @@ def _lock(path: Path) -> int:
     return fd
 
 
-def _task(place: Path, number: int) -> list[int]:
-    """One folder; its log has twelve events and was last written an hour ago."""
-    folder = place / f".agent-workspaces/worker-20250101-000000-{number}"
+def _task(store: Store, number: int) -> list[int]:
+    """One task; its log has twelve events and was last written an hour ago."""
+    task_id = f"worker-20250101-000000-{number}"
+    folder, documents = Path(store.record(task_id)), Path(store.workspace(task_id))
     run = f"sess_1735689600_{number:06d}"
     (folder / f"runs/{run}").mkdir(parents=True)
-    (folder / "HANDOFF.md").write_text(_HANDOFF + (_FILL * 20)[: 700 - len(_HANDOFF)])
-    (folder / "OUTPUT.md").write_text(_OUTPUT + (_FILL * 20)[: 600 - len(_OUTPUT)])
+    documents.mkdir(parents=True)
+    for side in (folder, documents):
+        (side / "HANDOFF.md").write_text(_HANDOFF + (_FILL * 20)[: 700 - len(_HANDOFF)])
+        (side / "OUTPUT.md").write_text(_OUTPUT + (_FILL * 20)[: 600 - len(_OUTPUT)])
     live = number % (_TASKS // _LIVE) == 0
     events = _events(folder.name, number, run, live=live)
     assert len(events) == 12
@@ -133,7 +138,7 @@ def _events(name: str, number: int, run: str, *, live: bool) -> list[dict[str, A
         "e": "created", "v": 1, "task": name, "handle": number, "title": f"Do the thing number {number}",
         "kind": "fix", "priority": "P2", "parent": None, "path": ["user", "worker"], "depth": 1, "level": "work",
         "timeout": 7200.0, "contract": None, "checks": [{"name": "tests", "command": "make test"}], "after": None,
-        "settings": {}, "model": None, "budget": None, "strict": False, "seal": "0" * 32, "agent": "worker",
+        "settings": {}, "model": None, "budget": None, "strict": False, "agent": "worker",
         "handoff": "0" * 64,
     }  # fmt: skip
     begun = {"e": "run.created", "run": run, "agent": "worker", "driver": "command", "timeout": 7200.0,
