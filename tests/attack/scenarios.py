@@ -433,7 +433,7 @@ SCENARIOS = [
         "overhand checkpoint",
         prepare=inside("checkpoint create --reason now"),
         truth=said_clearly,
-        least=26,
+        least=24,
     ),
     verb(
         "finish",
