@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
     from support.scene import Scene
 
-HOLDER = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); print('held'); sys.stdin.read()"
+HOLDER = """
+import fcntl, sys
+f = open(sys.argv[1], "a")
+fcntl.flock(f, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture

@@ -413,9 +413,7 @@ def test_after_kill_9_its_run_is_lost_and_judged(walled: Scene) -> None:
 
 
 def test_only_the_commands_of_an_external_job_stand_behind_it(walled: Scene) -> None:
-    look = 'for f in "$OVERHAND_STATE_FOLDER"/projects/*/tasks/*/log.jsonl; do (echo x >>"$f") && touch wrote; done; '
-    state = str(Path(walled.store.home).parents[1])
-    look = look.replace("$OVERHAND_STATE_FOLDER", state)
+    look = f'for f in "{walled.store.home}"/tasks/*/log.jsonl; do (echo x >>"$f") && touch wrote; done; '
     walled.project.agent(
         "far",
         driver="external",
