@@ -39,7 +39,7 @@ def entries() -> int:
 def layers() -> int:
     """The layers that the import contract names."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
-    (contract,) = [one for one in settings["contracts"] if one["type"] == "layers"]
+    (contract,) = [one for one in settings["contracts"] if one["id"] == "layers"]
     return len(contract["layers"])
 
 

@@ -66,17 +66,17 @@ def trace(place: Path) -> set[tuple[str, str]]:
     overhand("delegate", "do it", "--agent", "worker", **traced)
     overhand("wait", "1", **traced)
     overhand("show", "1", **traced)
-    _until_idle(project)
+    (record,) = (place / "state/overhand/projects").glob("project-*")
+    _until_idle(record)
     rows = [line.split(" ", 1) for file in found.iterdir() for line in file.read_text().splitlines()]
     return {(path, name) for path, name in rows}
 
 
-def _until_idle(project: Path) -> None:
+def _until_idle(record: Path) -> None:
     """Wait for the supervisor's end: it writes what it saw when it leaves."""
-    from overhand.record import Store
     from overhand.system import Lock
 
-    with Lock(f"{Store(str(project)).own}/lock", "The supervisor's lock", patience=60.0):
+    with Lock(f"{record}/supervisor/lock", "The supervisor's lock", patience=60.0):
         pass
 
 
