@@ -279,7 +279,8 @@ def test_a_folder_that_is_swapped_all_the_time(unshielded: Scene, tmp_path: Path
     for seq in range(1, 13):
         ran = scene.project.run("answer", task, str(seq), "the second")
         assert "Traceback" not in ran.err
-        assert ran.code == 0 or "link" in ran.err or "no folder" in ran.err, ran.err
+        refused = any(why in ran.err for why in ("link", "no folder", "No such file"))  # the last in mid-swap
+        assert ran.code == 0 or refused, ran.err
         assert_untouched(victims / task)
     (victims / f"{task}.answered").touch()
     scene.judged(task)
