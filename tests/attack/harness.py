@@ -100,9 +100,9 @@ class Site(Project):
         return self.path.parent / "home"
 
     def documents(self) -> Iterator[Path]:
-        """Everything that is JSON in the record and in the workspaces, wherever they lie."""
+        """Everything that is JSON in the record and in the workspaces; what is being made has no name yet."""
         for place in (self.home, self.path / ".agent-workspaces"):
-            yield from place.rglob("*.json*")
+            yield from (path for path in place.rglob("*.json*") if "/.new-" not in str(path))
 
     def own_environment(self) -> dict[str, str]:
         names = {"CONFIG": ".config", "STATE": ".local/state", "CACHE": ".cache", "DATA": ".local/share"}
