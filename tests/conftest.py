@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support import soak
+from support.items import House
 from support.scene import Scene, until
 from support.warm import make_project
 
@@ -137,3 +138,12 @@ def scene(overhand_project: ProjectDir) -> Iterator[Scene]:
     scene = Scene(overhand_project)
     yield scene
     until(scene.is_quiet, f"no process left of {scene.path}; now {scene.left()}")
+
+
+@pytest.fixture
+def house(overhand_project: ProjectDir) -> Iterator[House]:
+    """A project with items, approved without a terminal; it ends as `scene` does."""
+    house = House(overhand_project)
+    house.settings("approve_without_terminal = true\n")
+    yield house
+    until(house.is_quiet, f"no process left of {house.path}; now {house.left()}")

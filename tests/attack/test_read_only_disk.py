@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.scene import QUICK, Scene, until
-from support.warm import make_project
+from support.disk import project_on_disk
+from support.scene import QUICK, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from support.scene import Scene
+
 
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """A project on a file system of its own, with a queued task and one whose run is dead; then it is read-only."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system needs root")
-    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
-    project = make_project(folder / "project")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(project.config_home))
-    scene = Scene(project)
-    try:
+    with project_on_disk(tmp_path, monkeypatch, "4m") as scene:
         scene.shell("worker", f"until [ -e go ]; do sleep 0.05; done; {QUICK}")
         dead = scene.delegate("dead")
         scene.running(dead)
@@ -39,13 +31,9 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
             subprocess.run(["kill", "-KILL", str(pid)], check=False)
         until(lambda: not scene.left(), "no process left")
         scene.accepted("queued")
-        remount = ["mount", "-o", "remount,ro", str(folder)]
+        remount = ["mount", "-o", "remount,ro", str(tmp_path / "disk")]
         until(lambda: subprocess.run(remount, capture_output=True, check=False).returncode == 0, "a read-only disk")
         yield scene
-    finally:
-        subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
-        project.cleanup()
-        until(lambda: subprocess.run(["umount", str(folder)], check=False).returncode == 0, "a disk that nobody uses")
 
 
 def test_what_is_open_can_be_looked_at(disk: Scene) -> None:

@@ -12,9 +12,7 @@ from support.items import AT, House
 from support.scene import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from overhand.testing.project import ProjectDir
+    pass
 
 VALUE = "s3cret-of-the-map-12345"
 TOLD = """# Task Complete: x
@@ -31,14 +29,6 @@ Use $MAP_TOKEN for it.
 - **Take $MAP_TOKEN**: because it works
 """
 ENV = {"MAP_TOKEN": VALUE}
-
-
-@pytest.fixture
-def house(overhand_project: ProjectDir) -> Iterator[House]:
-    house = House(overhand_project)
-    house.settings("approve_without_terminal = true\n")
-    yield house
-    until(house.is_quiet, f"no process left of {house.path}; now {house.left()}")
 
 
 def writes(status: str) -> str:

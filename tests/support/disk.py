@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,19 +22,25 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    """A project on a file system of one megabyte."""
+    """A project and its record on a file system of one megabyte."""
+    with project_on_disk(tmp_path, monkeypatch, "1m") as scene:
+        yield scene
+        until(scene.is_quiet, f"no process left of {scene.path}; now {scene.left()}")
+
+
+@contextmanager
+def project_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str) -> Iterator[Scene]:
+    """A project and its record on a file system of their own; afterwards nothing may use it."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(disk)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small file system needs root")
     monkeypatch.setenv("XDG_STATE_HOME", str(disk / "state"))
     project = make_project(disk / "project")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(project.config_home))
-    scene = Scene(project)
     try:
-        yield scene
-        until(scene.is_quiet, f"no process left of {scene.path}; now {scene.left()}")
+        yield Scene(project)
     finally:
         subprocess.run(["mount", "-o", "remount,rw,size=4m", str(disk)], check=True)
         project.cleanup()
