@@ -21,6 +21,7 @@ EVENTS = SRC / "record/events.py"
 OF_THE_PROCESS = {
     "src/overhand/system/detached.py: _children": "the shims it started: until they are reaped, their pids stay theirs",
     "src/overhand/system/machine.py: _kernel": "boot id, machine id and pid namespace, which never change for it",
+    "src/overhand/system/shield.py: _probed": "whether the kernel lets it put up a shield",
 }
 _MUTABLE = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 _MAKERS = {"dict", "list", "set", "deque", "defaultdict", "Counter", "OrderedDict", "local", "WeakValueDictionary"}

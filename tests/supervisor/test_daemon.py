@@ -51,7 +51,7 @@ def test_what_was_there_before_the_project_was_used_waits_for_a_person(house: Wa
     """It may have come with a clone."""
     house.write(AT, TYPED)
     house.begin()
-    why = "approval: no record of one (it came with the project's files; nobody typed it here)"
+    why = "approval: no record of one (it came with the project's files and was not typed here)"
     until(lambda: house.waits() == {f"{AT}#fix": why}, "a look at it")
     assert house.items() == []
     house.approve()

@@ -58,7 +58,7 @@ def handle_changed_file(
             continue  # a copy, or an id that is not known here
         elif place.stage in ("delegated", "claimed") and _came_along(store, config, place):
             if place.on_tags_line and place.key not in unrecorded.unrecorded_tags(store):
-                unrecorded.park(store, place.key, "it came with the project's files; nobody typed it here")
+                unrecorded.park(store, place.key, "it came with the project's files and was not typed here")
         elif place.on_tags_line and place.stage == "delegated":
             task_id = _typed(store, config, place, by, past, (since, until))
         elif place.on_tags_line and place.stage == "needs":
@@ -76,7 +76,7 @@ def _asks(config: Config, place: ItemPlace) -> bool:
 
 
 def _came_along(store: Store, config: Config, place: ItemPlace) -> bool:
-    """Whether the tag was there before the project was used here, or its folder replaced: nobody typed it."""
+    """Whether the tag was there before the project was used here, or its folder replaced: it was not typed here."""
     route = config.route(place.kind)
     if place.stage == "delegated" and route is not None and route.auto_approve:
         return False  # no approval is needed, so it does not matter where it came from

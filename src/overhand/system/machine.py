@@ -34,16 +34,10 @@ def find_program(name: str, path: str | None = None) -> str | None:
     return None
 
 
-_second: dict[int, str] = {}  # the latest, as text: many events are written in one
-
-
 def now_stamp() -> str:
     """UTC with milliseconds, as every event carries it."""
     seconds = time.time()
-    if (text := _second.get(int(seconds))) is None:
-        _second.clear()
-        text = _second[int(seconds)] = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    return f"{text}.{int(seconds % 1 * 1000):03d}Z"
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03d}Z"
 
 
 def epoch_of(stamp: str | None) -> float:

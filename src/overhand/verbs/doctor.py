@@ -292,7 +292,7 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
         told = "echo '*' > .agent-workspaces/.gitignore"
         yield Finding("not-ignored", ".agent-workspaces/.gitignore is missing.", why, told, NOTE, fix="ignore")
     if tracked := tracked_files(session.root, session.store.workspaces):
-        why = "Whoever clones this repository gets your tasks' documents."
+        why = "Every clone of this repository gets your tasks' documents."
         told = "git rm -r --cached .agent-workspaces"
         yield Finding("tracked", f"git tracks {len(tracked)} files in .agent-workspaces.", why, told)
     ways = map(Beneath(session.root).in_the_way, (WORKSPACES, ".overhand/agents", ".overhand/plans"))

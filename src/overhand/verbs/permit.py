@@ -42,7 +42,7 @@ def permit(session: Session, tool: str, input: str) -> Reply:
         answer = recorded_answer(session.store, task_id, seq)
         if answer is None and over:
             later: dict[str, Any] = reply(None)
-            return Reply({**later, "message": f"Nobody has answered question {seq} yet; end your turn."})
+            return Reply({**later, "message": f"Question {seq} is not answered yet; end your turn."})
         return None if answer is None else Reply(reply(answer))
 
     return session.wait(Pending([task_id], look, float("inf"), seq=seq))
