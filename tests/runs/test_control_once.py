@@ -141,15 +141,20 @@ def test_a_parent_goes_on_although_the_supervisor_died_between_verdict_and_repor
     assert ended(scene, task, 2).status == "completed"
 
 
-def test_a_child_whose_parent_was_removed_keeps_nobody_from_work(scene: Scene) -> None:
+@pytest.mark.parametrize("documents_stay", [True, False])
+def test_a_child_whose_parent_was_removed_keeps_nobody_from_work(scene: Scene, documents_stay: bool) -> None:
     scene.shell("helper", f"until test -e done; do sleep 0.02; done; {QUICK}")
     says(scene, "CONTROL: DELEGATE helper REASON: Do a part.\n")
     task = scene.delegate()
     assert ended(scene, task).status == "blocked"
     (child,) = children(scene, task)
+    shim = scene.pid(child.id, "shim")
     scene.kill_supervisor()
     shutil.rmtree(scene.store.record(task))
+    if not documents_stay:
+        shutil.rmtree(scene.store.workspace(task))
     (scene.path / "done").touch()
+    until(lambda: start_time(shim) is None, "the end of the child")  # so that `wait` itself judges it
     assert scene.json("wait", child.id)["status"] == "completed"
     scene.project.agent("other", "output")
     assert scene.json("delegate", "anything", "--agent", "other", "--wait")["status"] == "completed"

@@ -266,9 +266,9 @@ def owes_report(store: Store, child: Task) -> bool:
     if child.status is None or above is None or child.cause is None:
         return False
     try:
-        return f"child:{child.id}" not in store.task(above.task).causes
+        return f"child:{child.id}" not in store.recorded(above.task).causes
     except NotFound:
-        return False  # it was removed
+        return False  # it was removed; its documents alone are a prepared task, which waits for nothing
 
 
 def report_to_parent(actor: Actor, child: Task) -> str | None:
