@@ -280,7 +280,7 @@ def test_a_caller_that_is_killed_waits_no_longer(scene: Scene, verb: str) -> Non
     scene.shell("worker", f"{wait} & echo $! >pid; while [ ! -e go ]; do sleep 0.05; done; {QUICK}")
     task = scene.delegate()
     marks = scene.place(task) / "waiting"
-    until(lambda: os.listdir(marks), "its mark")
+    until(lambda: marks.exists() and os.listdir(marks), "its mark")
     kill(int(scene.appears("pid").read_text()))
     until(lambda: not folder(scene, task).exists() or not os.listdir(folder(scene, task)), "its files to be removed")
     assert len(os.listdir(marks)) == (verb == "ask"), "an answer that it has not read is for the next to ask"
@@ -295,7 +295,8 @@ def test_a_call_outlives_its_supervisor(scene: Scene, verb: str) -> None:
     wait = '$OVERHAND delegate "A part of it" --agent child --wait' if verb == "delegate" else '$OVERHAND ask "Which?"'
     scene.shell("worker", f"{wait} --json >said; echo $? >code; {QUICK}")
     task = scene.delegate()
-    until(lambda: os.listdir(scene.place(task) / "waiting"), "its mark")
+    marks = scene.place(task) / "waiting"
+    until(lambda: marks.exists() and os.listdir(marks), "its mark")
     for _ in range(3):
         scene.kill_supervisor()
         scene.json("list")

@@ -212,7 +212,7 @@ def begin(store: Store, task_id: str, run_id: str, asked: ToolRequest, policy: P
         return found
     from overhand.questions import Asking, ask_question
 
-    task = store.task(task_id)
+    task = store.recorded(task_id)
     if known := remembered(task, run_id, asked):
         return known
     by: By = {"kind": "run", "run": run_id, "via": via}

@@ -336,7 +336,7 @@ def _record_end(batch: Batch, run: FunctionRun, value: Mapping[str, Any] | None,
     except OverhandError as error:
         raw, cause, quick = encode_return(failure_return(error)), "error", False
     if "ipc" in run.folders.workspace_files.names() and has_unread_files(actor.store, run.task):
-        take_in_files(actor.store, actor.store.task(run.task.id), actor.by, final=True)
+        take_in_files(actor.store, actor.store.recorded(run.task.id), actor.by, final=True)
     with pool.paperwork if quick else nullcontext(), actor.store.lock(run.task.id, actor.by, known=run.task) as locked:
         current = locked.task.run(run.run_id)
         if current is None or current.has_ended:
@@ -418,7 +418,7 @@ class RunDeadline:
     def ask(self, call: Call, inquiry: Inquiry) -> str:
         """Record the question and wait for its answer; raises Unanswered, or StaleRun if the run was ended."""
         by = {"kind": "run", "run": self.run_id, "via": "api"}
-        store, limits = self.actor.store, self.actor.config_of(self.actor.store.task(self.task_id))
+        store, limits = self.actor.store, self.actor.config_of(self.actor.store.recorded(self.task_id))
         asking = Asking(
             text=inquiry.question, options=inquiry.options, only=inquiry.closed, step=inquiry.step, via="call"
         )
@@ -436,7 +436,7 @@ class RunDeadline:
         told = False
         with store.subscribe([self.task_id]) as bell:
             while True:
-                task = take_in_files(store, store.task(self.task_id), self.actor.by).task
+                task = take_in_files(store, store.recorded(self.task_id), self.actor.by).task
                 question = task.question(asked.seq)
                 if question is not None and not question.is_open:
                     return full_answer(store, self.task_id, question)

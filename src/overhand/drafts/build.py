@@ -188,7 +188,7 @@ def budget_for(asked: str | None, store: Store, config: Config, parent: str | No
     text = config.budget.task if asked is None else asked
     while text and asked is None and parent is not None:
         try:
-            above = store.task(parent)
+            above = store.recorded(parent)
         except TaskNotFound:
             break  # its folder was removed, and its budget with it
         if own_cap(above).is_cap:

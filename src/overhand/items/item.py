@@ -184,7 +184,7 @@ def record_of_item(store: Store, place: ItemPlace) -> Task | None:
     if not place.task or not is_task_id(place.task):
         return None
     try:
-        task = store.task(place.task)
+        task = store.recorded(place.task)
     except OverhandError:
         return None
     return task if task.item is not None else None

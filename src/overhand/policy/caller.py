@@ -142,7 +142,7 @@ def find_caller(store: Store) -> Caller:
     signs = _signs(store)
     for task_id, run_id in signs:
         try:
-            task = store.task(task_id)
+            task = store.recorded(task_id)
         except OverhandError:
             continue
         run = task.run(run_id)

@@ -46,7 +46,7 @@ def has_waiting_process(places: Places) -> bool:
 
 def update_blocked(actor: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
     """Take in what the run asked, and record whether it is blocked now; True if a file must be looked at again."""
-    taken = files.take_in_files(actor.store, actor.store.task(task_id), actor.by)
+    taken = files.take_in_files(actor.store, actor.store.recorded(task_id), actor.by)
     task, run = taken.task, taken.task.current_run
     files.redeliver(actor.store, task)
     if run is not None and not run.has_ended:
@@ -67,7 +67,7 @@ def record_blocked(actor: Actor, task_id: str, run_id: str, *, is_blocked: bool)
 
 def may_park(actor: Actor, task_id: str) -> bool:
     """Whether the run is still blocked for want of an answer: one that waits for a child, or works on, is not ended."""
-    task = actor.store.task(task_id)
+    task = actor.store.recorded(task_id)
     run = task.current_run
     if run is None or run.waiting is None or not task.open_questions:
         return False

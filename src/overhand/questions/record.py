@@ -170,7 +170,7 @@ def plain_text(text: str, most: int) -> str:
 
 def recorded_answer(store: Store, task_id: str, seq: int) -> str | None:
     """The recorded answer; one in a file counts once it is recorded."""
-    question = store.task(task_id).question(seq)
+    question = store.recorded(task_id).question(seq)
     return full_answer(store, task_id, question) if question and not question.is_open else None
 
 

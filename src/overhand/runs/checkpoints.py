@@ -43,7 +43,7 @@ class NewCheckpoint(Record, frozen=True):
 
 def create_checkpoint(store: Store, task_id: str, by: By, new: NewCheckpoint) -> str:
     """Save where a task stands and record it; one cause makes one checkpoint, however often this is called."""
-    task, cause = store.task(task_id), new.cause
+    task, cause = store.recorded(task_id), new.cause
     folder = f"{store.record(task_id)}/checkpoints"
     if cause and (made := _of_cause(task, cause)):
         _point_latest(folder, task.checkpoints[-1].id)

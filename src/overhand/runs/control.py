@@ -110,13 +110,13 @@ def drain(actor: Actor, task: Task, ended: Run) -> Task:
     """Read the whole stream of the run that has ended, before it is judged."""
     place = actor.store.run_folder(task.id, ended.id)
     handle_control(actor, task.id, ControlInput(ended.id, f"{place}/stdout", driver=ended.driver), last=True)
-    return actor.store.task(task.id)
+    return actor.store.recorded(task.id)
 
 
 def carry_out(actor: Actor, task_id: str, run_id: str, command: ControlCommand) -> None:
     """One command: its effect first, under its cause, then the note that it was done; a refusal is noted too."""
     cause = f"{run_id}/stdout@{command.offset}"
-    task = actor.store.task(task_id)
+    task = actor.store.recorded(task_id)
     given = [event for event in task.controls if event.run == run_id]
     if any(event.at == cause for event in given):
         return
@@ -234,7 +234,7 @@ def child_of_control(store: Store, cause: str) -> Task | None:
 
 def has_printed_delegation(store: Store, task_id: str, run_id: str, offset: int) -> bool:
     """Whether the run really gave a DELEGATE at this place of its stream, and is one whose commands count."""
-    run = store.task(task_id).run(run_id)
+    run = store.recorded(task_id).run(run_id)
     if run is None or not run.control:
         return False
     printed = ControlInput(run_id, f"{store.run_folder(task_id, run_id)}/stdout", driver=run.driver)

@@ -78,7 +78,7 @@ def give_up(actor: Actor, task_id: str, why: str) -> None:
 
 
 def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Task], None]) -> Task:
-    task = actor.store.task(task_id)
+    task = actor.store.recorded(task_id)
     ended = unjudged_run(task)
     if ended is None:
         return task
@@ -87,7 +87,7 @@ def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Tas
         task = control.drain(actor, task, ended)
     place = actor.store.run_folder(task_id, ended.id)
     with _only_one(place, patient) as mine:
-        task = actor.store.task(task_id)
+        task = actor.store.recorded(task_id)
         if not mine or unjudged_run(task) is None:
             return task
         folders = actor.store.run_folders(task_id, ended.id)
@@ -96,7 +96,7 @@ def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Tas
         spec = prepare.read_spec(actor.store, task, ended)
         handoff = parse_handoff(str(spec.get("handoff", "")))
         case = gather_evidence(actor, task, ended, Collected(folders, spec, handoff, noticed))
-        if actor.store.task(task_id).is_unwanted:
+        if actor.store.recorded(task_id).is_unwanted:
             case = case.cancelled()
         verdict = judge_run(case.found)
         if _met_limit(case, verdict):
@@ -128,7 +128,7 @@ def _ask_for_it(case: Case, verdict: Verdict) -> Case:
         return case
     store, task_id = case.actor.store, case.task.id
     ask_question(store, task_id, case.ended.id, Asking(text=text, via="return"), case.actor.by)
-    return replace(case, task=store.task(task_id))
+    return replace(case, task=store.recorded(task_id))
 
 
 def _after_verdict(store: Store, task: Task, judged: Judged, ended: Run) -> list[Event]:

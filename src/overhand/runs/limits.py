@@ -45,7 +45,7 @@ class Counted:
 
 def count_usage(actor: Actor, task_id: str, *, note: bool = True) -> Counted:
     """Compare what a live run and everything around it have used with every limit, and act on what is new."""
-    task = actor.store.task(task_id)
+    task = actor.store.recorded(task_id)
     current = task.current_run
     if current is None or current.state == "ended":
         return Counted()

@@ -87,7 +87,7 @@ def run_created(run_id: str, agent: str, driver_name: str, timeout: float, *, co
 
 def start_run(actor: Actor, task_id: str) -> bool:
     """Start a queued task's next run, detached; False if another process did or it is no longer wanted."""
-    task = actor.store.task(task_id)
+    task = actor.store.recorded(task_id)
     try:
         prepared = prepare.prepare(actor, task)
         builder = find_driver(prepared.agent.driver)
@@ -266,7 +266,7 @@ def same_pid_world(run: Run) -> bool:
 
 def stop_run(actor: Actor, task_id: str, cause: Cause, grace: float) -> Task:
     """End a live run's processes, then record its end: whatever keeps us from recording it, they are ended."""
-    task = actor.store.task(task_id)
+    task = actor.store.recorded(task_id)
     run = task.current_run
     if run is None or run.has_ended:
         return task

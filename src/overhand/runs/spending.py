@@ -86,7 +86,7 @@ def _below(store: Store, task: Task) -> dict[str, Amount]:
     found = dict(task.settled)
     for child in task.reserved:
         try:
-            found[child] = tree_spending(store, store.task(child))
+            found[child] = tree_spending(store, store.recorded(child))
         except TaskNotFound:
             found[child] = task.reserved[child]
     return found
@@ -100,7 +100,7 @@ def capped_above(store: Store, task: Task) -> list[Task]:
         if store.uncapped.get(above) == (size := store.log_size(above)):
             break
         try:
-            task = store.task(above)
+            task = store.recorded(above)
         except OverhandError:
             break  # it was cleaned away, and its budget with it
         if own_cap(task).is_cap:
@@ -144,7 +144,7 @@ def hold(actor: Actor, child: Task, above: list[Task], room: int = STOP_LEVEL) -
         cap = tighter_cap(cap, hold(actor, nearest, further, CHECKPOINT_LEVEL))
     with actor.store.lock(nearest.id, actor.by) as locked:
         mine = _hold(actor, locked, child.id, cap, room)
-    if further and nearest.id not in actor.store.task(further[0].id).reserved:
+    if further and nearest.id not in actor.store.recorded(further[0].id).reserved:
         hold(actor, nearest, further)  # it was settled meanwhile; now it stays open, as it holds something for us
     return mine
 
@@ -153,7 +153,7 @@ def _hold(actor: Actor, locked: LockedTask, child_id: str, cap: Amount, room: in
     """The same, under the ancestor's lock, of a budget that is `cap` there."""
     store = actor.store
     _mend(store, locked, but=child_id)
-    child = store.task(child_id)
+    child = store.recorded(child_id)
     used, mine = committed(store, child), locked.task.reserved.get(child_id)
     if mine is not None and budget_level(used, mine) < room:
         return mine
@@ -223,7 +223,7 @@ def _mend(store: Store, locked: LockedTask, but: str = "") -> None:
         if child == but:
             continue
         try:
-            task = store.task(child)
+            task = store.recorded(child)
         except TaskNotFound:
             locked.append(BudgetReleased(child=child, **vars(held)))  # it was cleaned away: no better figure exists
             continue
