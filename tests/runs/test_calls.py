@@ -275,7 +275,7 @@ def test_eight_callers_at_once_each_get_their_own_reply(scene: Scene) -> None:
 
 @pytest.mark.parametrize("verb", ["ask", "wait"])
 def test_a_caller_that_is_killed_waits_no_longer(scene: Scene, verb: str) -> None:
-    scene.shell("child", "sleep 60")
+    scene.shell("child", f"while [ ! -e go ]; do sleep 0.05; done; {QUICK}")
     wait = '$OVERHAND delegate "Sleep long" --agent child --wait' if verb == "wait" else '$OVERHAND ask "Which?"'
     scene.shell("worker", f"{wait} & echo $! >pid; while [ ! -e go ]; do sleep 0.05; done; {QUICK}")
     task = scene.delegate()
