@@ -15,6 +15,7 @@ import pytest
 
 from overhand.questions import WaitingMark, leave_waiting_mark
 from overhand.questions import blocked as parking
+from overhand.questions.record import record_answer
 from overhand.record import LOG_FILE, fold
 from overhand.supervisor.live_runs import _is_touched
 from overhand.system import Bell, Beneath, dump_line, ring_bells
@@ -276,6 +277,25 @@ def test_kill_9_of_answer_at_every_write(scene: Scene, state: str, point: int) -
     assert (scene.path / "said").read_text() == "killed\n"
     assert len(scene.events(task, "answered")) == 1
     assert (Path(scene.store.workspace(task)) / "ipc/001.answer").exists()
+
+
+def test_an_answer_that_was_half_written_can_be_given_again(scene: Scene) -> None:
+    """The answer and the next run are one append: what a kill between the two events left counts as no answer."""
+    scene.project.config(SOON)
+    scene.shell("worker", ASK)
+    task = scene.delegate()
+    parked(scene, task)
+    scene.kill_supervisor()
+    path = Path(scene.store.record(task)) / LOG_FILE
+    before = path.read_bytes()
+    with scene.store.lock(task, {"kind": "user", "via": "test"}) as locked:
+        assert record_answer(locked, locked.task.open_questions[0], "lost", "test")
+    answered, accepted = path.read_bytes()[len(before) :].splitlines(keepends=True)
+    path.write_bytes(before + answered + accepted[: len(accepted) // 2])
+    assert [q["answer"] for q in scene.json("show", task)["questions"]] == [None]
+    assert scene.json("answer", task, "this")["resumed"]
+    completed(scene, task, 2)
+    assert (scene.path / "said").read_text() == "this\n"
 
 
 @pytest.mark.parametrize("state", ["parked", "waiting"])

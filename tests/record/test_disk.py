@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from overhand.record import LOG_FILE
+from overhand.record import LOG_FILE, Notice
 from overhand.system import Lock, is_stopped, start_time
 from support.disk import fill, pad, small_disk
 from support.scene import Scene, lines, until
@@ -31,6 +31,29 @@ def test_a_torn_tail_is_cut_off_before_the_next_event(scene: Scene) -> None:
     assert scene.json("run", task, "--wait")["status"] == "completed"
     assert path.read_bytes().startswith(whole)
     assert [event["e"] for event in lines(path)][:3] == ["created", "accepted", "run.created"]
+
+
+def test_events_that_are_appended_together_count_together(scene: Scene) -> None:
+    """Wherever a kill cuts such an append off, no reader sees a part of it, and the next writer cuts it away."""
+    task = scene.delegate("torn", "--no-start")
+    path = Path(scene.store.record(task)) / LOG_FILE
+    before = path.read_bytes()
+    with scene.store.lock(task, {"kind": "user", "via": "test"}) as locked:
+        locked.append(Notice(text="one"), Notice(text="two"), Notice(text="three"))
+    whole = path.read_bytes()
+    for size in range(len(before), len(whole)):
+        path.write_bytes(whole[:size])
+        assert scene.state(task).notices == [], whole[len(before) : size]
+    ends = [number for number, byte in enumerate(whole, 1) if byte == ord("\n") and number > len(before)]
+    for size in (*ends[:-1], *(end - 1 for end in ends)):
+        path.write_bytes(whole[:size])
+        with scene.store.lock(task, {"kind": "user", "via": "test"}) as locked:
+            assert locked.task.notices == []
+            locked.append(Notice(text="next"))
+        assert scene.state(task).notices == ["next"]
+        assert [event["e"] for event in lines(path)] == ["created", "notice"]
+    path.write_bytes(whole)
+    assert scene.state(task).notices == ["one", "two", "three"]
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(small_disk: Scene) -> None:

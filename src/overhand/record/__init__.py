@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from overhand.record.identity import known_roots, record_times, recorded_root, remove_record
     from overhand.record.locked import LockedTask
     from overhand.record.log import LOG_FILE, append_lines, cut_torn_tail, log_lines, parse_log, read_log
+    from overhand.record.log import whole_appends
     from overhand.record.overview import Overview
     from overhand.record.root import find_root
     from overhand.record.shape import EVENT_KIND
@@ -37,7 +38,7 @@ else:
             "StageSet StepMarked StopRequested TagHeldBack TagWritten UsageReported fold",
             "identity": "known_roots record_times recorded_root remove_record",
             "locked": "LockedTask",
-            "log": "LOG_FILE append_lines cut_torn_tail log_lines parse_log read_log",
+            "log": "LOG_FILE append_lines cut_torn_tail log_lines parse_log read_log whole_appends",
             "overview": "Overview",
             "root": "find_root",
             "shape": "EVENT_KIND",

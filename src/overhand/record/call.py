@@ -8,7 +8,7 @@ rings. The folder is the agent's, so everything that is read from it may be anyt
 from __future__ import annotations
 
 from overhand.errors import BadInput, StaleRun
-from overhand.record.log import LOG_FILE
+from overhand.record.log import LOG_FILE, whole_appends
 from overhand.record.task import Record
 from overhand.system import MAX_DOCUMENT, dump_line, load_line, read_file
 from overhand.words import is_run_id
@@ -96,4 +96,5 @@ def has_lying_calls(store: Store, task_id: str) -> bool:
 def tasks_of_call(store: Store, call_id: str) -> list[str]:
     """The tasks in whose logs a call has left an event."""
     wanted = f'"call":"{call_id}"'.encode()
-    return [task_id for task_id in store.ids() if wanted in (read_file(f"{store.record(task_id)}/{LOG_FILE}") or b"")]
+    logs = ((task_id, read_file(f"{store.record(task_id)}/{LOG_FILE}") or b"") for task_id in store.ids())
+    return [task_id for task_id, raw in logs if wanted in whole_appends(raw)]

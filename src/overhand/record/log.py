@@ -1,4 +1,8 @@
-"""A task's append-only log: one JSON object per line."""
+"""A task's append-only log: one JSON object per line.
+
+Events that are appended together count together or not at all: every line but the last of an append ends with a space,
+so what a kill left of one differs from a whole one. Readers pass over it, and the next writer cuts it off.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,11 @@ if TYPE_CHECKING:
 
 LOG_FILE = "log.jsonl"
 MAX_EVENT = 4096
+_GOES_ON = b"} \n"  # the end of a line that the next one belongs to
 
 
 def read_log(folder: str) -> list[Line]:
-    """The events on disk; a torn last line does not count, an unreadable one is of the kind `DAMAGED`."""
+    """The events on disk; a torn append does not count, an unreadable line is of the kind `DAMAGED`."""
     return parse_log(raw(folder)[0])
 
 
@@ -39,7 +44,7 @@ def had_processes(folder: str) -> bool:
 
 
 def raw(folder: str) -> tuple[bytes, float]:
-    """The log as it is, and when it was last written; nothing where there is none."""
+    """The log without a torn end, and when it was last written; nothing where there is none."""
     try:
         fd = os.open(f"{folder}/{LOG_FILE}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -48,16 +53,24 @@ def raw(folder: str) -> tuple[bytes, float]:
         raise storage_failed(error, "Cannot read the log of this task") from error
     try:
         found = os.fstat(fd)
-        return os.read(fd, found.st_size + 1), found.st_mtime
+        return whole_appends(os.read(fd, found.st_size + 1)), found.st_mtime
     except OSError as error:
         raise storage_failed(error, "Cannot read the log of this task") from error
     finally:
         os.close(fd)
 
 
+def whole_appends(found: bytes) -> bytes:
+    """What is read of a log, up to the end of the last append that is complete."""
+    end = found.rfind(b"\n") + 1
+    while found.endswith(_GOES_ON, 0, end):
+        end = found.rfind(b"\n", 0, end - 1) + 1
+    return found[:end]
+
+
 def parse_log(found: bytes) -> list[Line]:
-    """Events of complete lines, one for each."""
-    text = found[: found.rfind(b"\n") + 1].decode("utf-8", "replace")
+    """Events of complete appends, one for each line."""
+    text = whole_appends(found).decode("utf-8", "replace")
     try:
         events: list[Line] = load_line("[" + text[:-1].replace("\n", ",") + "]")  # all at once takes half the time
     except ValueError:
@@ -96,7 +109,7 @@ def stamp(by: By) -> Line:
 
 
 def log_lines(events: Sequence[Line]) -> bytes:
-    """The lines of a log for these events."""
+    """The lines of a log for these events, which count together."""
     lines = [dump_line(event) for event in events]
     if max(map(len, lines), default=0) > MAX_EVENT:
         too_long = next(line for line in lines if len(line) > MAX_EVENT)
@@ -104,11 +117,11 @@ def log_lines(events: Sequence[Line]) -> bytes:
             f"An event of {len(too_long)} characters is too long for the log: {too_long[:80]}…",
             "Put the long text into a file, and name the file instead.",
         )
-    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+    return (" \n".join(lines) + "\n").encode("utf-8", "replace")
 
 
 def append_lines(fd: int, data: bytes, size: int, *, sync: bool) -> int:
-    """Append whole lines to a log of this size that we alone write to; returns its new size.
+    """Append lines to a log of this size that we alone write to; returns its new size.
 
     A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is undone,
     so that a full disk leaves the log as it was.
@@ -161,9 +174,10 @@ def to_disk(fd: int) -> None:
 
 
 def cut_torn_tail(fd: int, size: int) -> int:
-    """Truncate a log that we alone write to after its last complete line; returns its size."""
-    if size == 0 or os.pread(fd, 1, size - 1) == b"\n":
+    """Truncate a log that we alone write to after its last complete append; returns its size."""
+    last = os.pread(fd, len(_GOES_ON), max(0, size - len(_GOES_ON)))
+    if size == 0 or (last.endswith(b"\n") and last != _GOES_ON):
         return size
-    keep = os.pread(fd, size, 0).rfind(b"\n") + 1
+    keep = len(whole_appends(os.pread(fd, size, 0)))
     os.ftruncate(fd, keep)
     return keep

@@ -241,7 +241,8 @@ class Store:
                     raw = log.raw(self.record(task_id))[0]
                 except StorageFailed:
                     continue
-                for line in log.parse_log(raw[: raw.find(b"\n") + 1]):  # nothing, as long as it is being made
+                first = raw[: raw.find(b"\n") + 1].rstrip()
+                for line in log.parse_log(first + b"\n") if first else ():  # nothing, as long as it is being made
                     parent = line.get("parent")
                     self._parents[task_id] = str(parent.get("run") or "") if isinstance(parent, dict) else ""
         return self.tasks(task_id for task_id in there if self._parents.get(task_id) == run_id)

@@ -26,7 +26,7 @@ from overhand.plans import (
     plan_event,
 )
 from overhand.policy import NODE_MEASURES, usage_of_task, usage_with_nodes
-from overhand.record import parse_log
+from overhand.record import parse_log, whole_appends
 from overhand.verbs.tasks import read_result, with_reports
 from overhand.verbs.verb import Session
 from overhand.words import is_task_id
@@ -89,8 +89,7 @@ class View:
                 place += len(part)
         finally:
             os.close(fd)
-        raw = b"".join(parts)
-        whole = raw[: raw.rfind(b"\n") + 1]
+        whole = whole_appends(b"".join(parts))
         self._place += len(whole)
         for event in filter(None, map(plan_event, parse_log(whole))):
             try:
