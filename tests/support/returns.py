@@ -141,9 +141,10 @@ def judge_case(case: ReturnCase, folder: Path) -> JudgedReturn:
 def differences(case: ReturnCase, judged: JudgedReturn) -> list[str]:
     """Everything in which a verdict differs from the truth."""
     truth, found = case.truth, []
-    allowed = [truth["status"]] if isinstance(truth["status"], str) else truth["status"]
-    if judged.status not in allowed:
-        found.append(f"status {judged.status}, not {' or '.join(allowed)}")
+    for name in ("status", "verification"):
+        allowed = [truth[name]] if isinstance(truth.get(name), str) else truth.get(name, ())
+        if allowed and getattr(judged, name) not in allowed:
+            found.append(f"{name} {getattr(judged, name)}, not {' or '.join(allowed)}")
     if "files" in truth and judged.files != frozenset(truth["files"]):
         found.append(f"files {sorted(judged.files)}, not {sorted(truth['files'])}")
     if "decisions" in truth and not _same_decisions(judged.decisions, truth["decisions"]):
@@ -154,8 +155,6 @@ def differences(case: ReturnCase, judged: JudgedReturn) -> list[str]:
         found.append(f"data {judged.data!r} without {truth['has']!r}")
     if "summary" in truth and truth["summary"] not in judged.summary:
         found.append(f"summary {judged.summary[:120]!r} without {truth['summary']!r}")
-    if "verification" in truth and judged.verification != truth["verification"]:
-        found.append(f"verification {judged.verification}, not {truth['verification']}")
     if "repair" in truth and judged.repair != truth["repair"]:
         found.append(f"repair {judged.repair}, not {truth['repair']}")
     if "says" in truth and not any(truth["says"] in one for one in judged.problems):
