@@ -14,7 +14,7 @@ import measure
 from measure import OVERHAND, PYTHON, Row
 
 import overhand
-from overhand.questions import Asking, answer_question, ask_question, wait
+from overhand.questions import Asking, answer_question, ask_question, files
 from overhand.record import Store
 from overhand.supervisor import running_supervisor
 from overhand.testing import processes
@@ -50,7 +50,7 @@ os.rename("times.new", "times")
 time.sleep(3600)
 """
 _PATIENCE = 300.0
-_WINDOW = wait.SLOW
+_WINDOW = files.SLOW
 
 
 def rows(*, quick: bool) -> list[Row]:

@@ -56,6 +56,6 @@ def test_it_waits_for_a_person(house: House) -> None:
 
 def test_a_tag_typed_after_its_end_was_noted_is_a_persons(house: House) -> None:
     task = leave_and_end(house)
-    note_ended_leftovers(house.store, [house.state(task)])
+    note_ended_leftovers(house.store.run_folder(task, house.state(task).runs[-1].id))
     config = load_config(str(house.path))
     assert len(handle_changed_file(house.store, config, AT, BY, since=time.time() + LATER)) == 1

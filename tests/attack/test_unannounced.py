@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.record import Accepted
-from overhand.supervisor.unannounced import Unannounced
+from overhand.supervisor.queue import Unannounced
 from support.items import AT, House
 from support.scene import QUICK, until
 

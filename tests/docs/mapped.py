@@ -103,7 +103,7 @@ def figures() -> str:
     lines = sum(path.read_bytes().count(b"\n") for path in files)
     top = sum(path.name not in {"py.typed", "__pycache__"} for path in SRC.iterdir())
     rows = (("entries at the top of `src/overhand`", top), ("import layers", len(layers())), ("files", len(files)))
-    about = f"lines, rounded to hundreds | {round(lines, -2):,}"
+    about = f"lines, in thousands | {round(lines / 1000)}"
     return "| what | count |\n|---|---|\n" + "".join(f"| {w} | {n} |\n" for w, n in rows) + f"| {about} |\n"
 
 

@@ -33,8 +33,7 @@ from overhand.record.identity import (
     remove_record,
     witness,
 )
-from overhand.record.mark import UNREADABLE, Mark, look
-from overhand.record.registry import Entry, record_name, state_folder
+from overhand.record.registry import UNREADABLE, Entry, Mark, look, record_name, state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -628,7 +627,7 @@ PRELUDE = """
 import errno, fcntl, json, os, resource, shutil, subprocess, sys
 from overhand.errors import Refused, StorageFailed
 from overhand.record.identity import find_record, known_roots, make_record, recorded_root
-from overhand.record.mark import look
+from overhand.record.registry import look
 from overhand.record.registry import state_folder
 from overhand.system import ancestors_of, shim_place
 base = os.getcwd()

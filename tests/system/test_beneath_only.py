@@ -30,7 +30,11 @@ PATH_METHODS = {"workspace", "desk", "shown"}  # called, they return such a path
 PATH_FIELDS = {"workspace", "desk", "workspaces"}
 OURS = (".agent-workspaces", ".overhand")
 FOR_USERS = "testing"  # writes projects for the tests of others, in which no agent has been yet
-ONLY_ASK = {"agents/drivers/codex.py", "record/root.py", "runs/walls.py"}  # whether `.overhand` is a folder, no more
+ONLY_ASK = {
+    "agents/drivers/codex.py",
+    "record/identity.py",
+    "runs/walls.py",
+}  # whether `.overhand` is a folder, no more
 
 
 def name_of(function: ast.expr) -> str:

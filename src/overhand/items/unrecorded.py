@@ -6,6 +6,7 @@ its file was seen to change. Losing these files loses nothing but that knowledge
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,6 @@ from overhand.errors import OverhandError
 from overhand.system import Lock, epoch_of, has_reader, now_stamp, read_file, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from overhand.record import Run, Store, Task
 
 _GONE = "leftovers-gone"  # in a run's folder: since when it is known that nothing it left behind lives
@@ -100,12 +99,7 @@ def _left_before(place: str, at: float) -> bool:
         return False
 
 
-def note_ended_leftovers(store: Store, tasks: Iterable[Task]) -> None:
-    """Note for each run what it left behind and has ended by now, so that later tags are known not to be its own."""
-    for task in tasks:
-        for run in task.runs:
-            if run.leftovers:
-                try:
-                    _left_before(store.run_folder(task.id, run.id), 0.0)
-                except OverhandError:
-                    continue  # its folder is gone, or cannot be written
+def note_ended_leftovers(place: str) -> None:
+    """Note in a run's folder that what it left behind has ended: tags that appear later are not its own."""
+    with contextlib.suppress(OverhandError):  # the folder is gone, or cannot be written
+        _left_before(place, 0.0)

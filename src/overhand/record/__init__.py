@@ -14,14 +14,11 @@ if TYPE_CHECKING:
     from overhand.record.events import Requeued, RunBlocked, RunCreated, RunEnded, RunNeverBegan, RunStarted
     from overhand.record.events import RunUnblocked, Seen, StageSet, StepMarked, StopRequested, TagHeldBack
     from overhand.record.events import TagWritten, UsageReported, fold
-    from overhand.record.identity import known_roots, record_times, recorded_root, remove_record
-    from overhand.record.locked import LockedTask
-    from overhand.record.log import LOG_FILE, append_lines, cut_torn_tail, log_lines, parse_log, read_log
-    from overhand.record.log import whole_appends
+    from overhand.record.identity import find_root, known_roots, record_times, recorded_root, remove_record
+    from overhand.record.log import LOG_FILE, LockedTask, append_lines, cut_torn_tail, log_lines, parse_log
+    from overhand.record.log import read_log, whole_appends
     from overhand.record.overview import Overview
-    from overhand.record.root import find_root
-    from overhand.record.shape import EVENT_KIND
-    from overhand.record.state_file import read_state
+    from overhand.record.shape import EVENT_KIND, read_state
     from overhand.record.store import INPUTS_FILE, WORKSPACES, NewTask, RunFolders, Store, new_run_id, open_tasks
     from overhand.record.task import PLAN_KIND, Amount, By, Item, Message, Question, Record, Run, ShownTag, Task
     from overhand.record.task import Usage
@@ -36,13 +33,10 @@ else:
             "ControlHandled Created Event Judged LateReturn LimitReached MessageSent Notice PhaseMoved "
             "Rechecked Requeued RunBlocked RunCreated RunEnded RunNeverBegan RunStarted RunUnblocked Seen "
             "StageSet StepMarked StopRequested TagHeldBack TagWritten UsageReported fold",
-            "identity": "known_roots record_times recorded_root remove_record",
-            "locked": "LockedTask",
-            "log": "LOG_FILE append_lines cut_torn_tail log_lines parse_log read_log whole_appends",
+            "identity": "find_root known_roots record_times recorded_root remove_record",
+            "log": "LOG_FILE LockedTask append_lines cut_torn_tail log_lines parse_log read_log whole_appends",
             "overview": "Overview",
-            "root": "find_root",
-            "shape": "EVENT_KIND",
-            "state_file": "read_state",
+            "shape": "EVENT_KIND read_state",
             "store": "INPUTS_FILE WORKSPACES NewTask RunFolders Store new_run_id open_tasks",
             "task": "PLAN_KIND Amount Item Message Question Record Run ShownTag Task Usage",
         },

@@ -1,4 +1,4 @@
-"""A task's append-only log: one JSON object per line.
+"""A task's append-only log, one JSON object per line, and the task while that log is locked.
 
 Events that are appended together count together or not at all: every line but the last of an append ends with a space,
 so what a kill left of one differs from a whole one. Readers pass over it, and the next writer cuts it off.
@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 import time
 
-from overhand.errors import StorageFailed, storage_failed
+from overhand.errors import OverhandError, StorageFailed, TaskNotFound, storage_failed
+from overhand.record.events import add, fold
 from overhand.record.shape import DAMAGED, EVENT_KIND
-from overhand.system import boot_id, dump_line, load_line, now_stamp
+from overhand.system import Lock, boot_id, dump_line, load_line, now_stamp, ring_bells
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from overhand.record.task import By, Line
+    from overhand.record.events import Event
+    from overhand.record.store import Store
+    from overhand.record.task import By, Line, Task
 
 LOG_FILE = "log.jsonl"
 MAX_EVENT = 4096
@@ -181,3 +184,61 @@ def cut_torn_tail(fd: int, size: int) -> int:
     keep = len(whole_appends(os.pread(fd, size, 0)))
     os.ftruncate(fd, keep)
     return keep
+
+
+WAITERS = ".waiters"  # in a task's record: the bells of processes that wait for it
+
+
+class LockedTask:
+    """A task under its lock: what its log says, and the only way to add to it."""
+
+    def __init__(self, store: Store, task_id: str, by: By, patience: float, known: Task | None) -> None:
+        self.store, self.task_id, self.by, self._known = store, task_id, by, known
+        self.record = store.record(task_id)
+        self._lock = Lock(f"{self.record}/{LOG_FILE}", f"Task {task_id}", patience, signed=False)
+        self._size = 0  # of the log, which no other process extends while it is locked
+        self._wrote = False
+        self.task: Task  # what the log says, once the lock is held
+
+    def __enter__(self) -> LockedTask:
+        try:
+            self._lock.__enter__()
+        except OverhandError:
+            if not os.path.isdir(self.record):
+                raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
+            raise
+        try:
+            self._size, mark = self._lock.size, (self._lock.inode, self._lock.size)
+            if self._known is not None and self._known.log_mark == mark:  # complete lines never change
+                self.task = self._known
+            else:
+                self.task = fold(self.task_id, parse_log(os.pread(self._lock.fd, self._size, 0)))
+        except BaseException:
+            self._lock.__exit__()
+            raise
+        return self
+
+    def append(self, *events: Event, sync: bool = False) -> None:
+        """Record events and take them into `task`."""
+        stamped = stamp_events(events, self.by)
+        self._size = append_lines(self._lock.fd, log_data(stamped), self._size, sync=sync)
+        self._wrote = True
+        for event in stamped:
+            add(self.task, event)
+        self.task.log_mark = self._lock.inode, self._size
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.__exit__()
+        if self._wrote:
+            ring_bells(f"{self.record}/{WAITERS}")
+
+
+def stamp_events(events: Iterable[Event], by: By) -> list[Event]:
+    """The events with their time and their cause."""
+    stamped = stamp(by)
+    return [event.replace(**stamped) for event in events]
+
+
+def log_data(events: Iterable[Event]) -> bytes:
+    """The lines of a log for these events."""
+    return log_lines([event.line for event in events])

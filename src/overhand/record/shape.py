@@ -1,10 +1,16 @@
-"""Whether a line of a log has the shape of its event: a damaged line is left out and named, whatever it says."""
+"""Whether what lies on disk has the shape that was written: a damaged line of a log is left out and named, a damaged
+file is refused."""
 
 from __future__ import annotations
 
+import os
+
+from overhand.errors import Damaged
+from overhand.system import MAX_DOCUMENT, read_file
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from overhand.record.task import Line
@@ -106,3 +112,22 @@ def _problem_inside(name: str, value: Any, elements: tuple[type, ...]) -> str:
             if key in (possible or {}) and type(inner) not in (possible or {})[key]:
                 return f"`{name}.{key}` is no {(possible or {})[key][0].__name__}"
     return ""
+
+
+def read_state(
+    path: str, limit: int = MAX_DOCUMENT, fits: Callable[[Any], bool] | None = None
+) -> dict[str, Any] | None:
+    """The object in a file; None if there is no file. Raises `Damaged` for anything else, or if it doesn't fit."""
+    raw = read_file(path, limit)
+    if raw is None:
+        return None
+    import json  # light verbs do without it
+
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or (fits is not None and not fits(found)):
+        name = os.path.basename(path)
+        raise Damaged(f"{name} is damaged: it is not what Overhand wrote.", f"Look at it: {path}; or delegate anew.")
+    return found

@@ -13,7 +13,7 @@ from overhand.errors import BadInput, OverhandError, StorageFailed, TaskNotFound
 from overhand.record import identity, log, registry
 from overhand.record.environment import drop_environment, keep_environment
 from overhand.record.events import Accepted, Created, add, fold
-from overhand.record.locked import WAITERS, LockedTask, log_data, stamp_events
+from overhand.record.log import WAITERS, LockedTask, log_data, stamp_events
 from overhand.record.task import Record, Task
 from overhand.system import (
     LOCK_PATIENCE,
@@ -242,9 +242,9 @@ class Store:
                 except StorageFailed:
                     continue
                 first = raw[: raw.find(b"\n") + 1].rstrip()
-                for line in log.parse_log(first + b"\n") if first else ():  # nothing, as long as it is being made
-                    parent = line.get("parent")
-                    self._parents[task_id] = str(parent.get("run") or "") if isinstance(parent, dict) else ""
+                if first:  # nothing, as long as it is being made
+                    parent = fold(task_id, log.parse_log(first + b"\n")).parent
+                    self._parents[task_id] = parent.run if parent else ""
         return self.tasks(task_id for task_id in there if self._parents.get(task_id) == run_id)
 
     def with_processes(self) -> list[Task]:

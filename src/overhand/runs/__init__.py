@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from overhand.runs.checks import checks_after, checks_before, end_checks
     from overhand.runs.control import ControlInput, child_of_control, handle_control, has_printed_delegation
     from overhand.runs.control import owes_report, report_to_parent
-    from overhand.runs.ending import COULD_NOT_END, end_members, living_runs, still_alive, stop_cause, tell_left
     from overhand.runs.evidence import Collected, Returned, collect_return, live_steps, preview_return, read_return
     from overhand.runs.finish import can_be_mended, finish_run, gather_evidence, give_up, unjudged_run
     from overhand.runs.handover import is_resumable, message_event, shown_messages, tail_of_file, whole_message
@@ -23,8 +22,9 @@ if TYPE_CHECKING:
     from overhand.runs.prompt import RUN_MARKER, run_environment
     from overhand.runs.result import checks_as_json, kept_report, report_lines, run_report, show_document
     from overhand.runs.result import write_result
-    from overhand.runs.run import adopt, cancel_queued, claim_run, living_members, reject_task, run_created
-    from overhand.runs.run import same_pid_world, settle_run, start_run, stop_children, stop_run
+    from overhand.runs.run import COULD_NOT_END, adopt, cancel_queued, claim_run, end_members, living_members
+    from overhand.runs.run import living_runs, reject_task, run_created, same_pid_world, settle_run, start_run
+    from overhand.runs.run import still_alive, stop_cause, stop_children, stop_run, tell_left
     from overhand.runs.spending import USAGE_FILE, capped_above, final_usage, mend_spending, reported_usage
     from overhand.runs.spending import require_budget_left, reserve_budget, settle_budget, spent_today
     from overhand.runs.spending import tree_spending, usage_event
@@ -41,7 +41,6 @@ else:
             "checks": "checks_after checks_before end_checks",
             "control": "ControlInput child_of_control handle_control has_printed_delegation owes_report "
             "report_to_parent",
-            "ending": "COULD_NOT_END end_members living_runs still_alive stop_cause tell_left",
             "evidence": "Collected Returned collect_return live_steps preview_return read_return",
             "finish": "can_be_mended finish_run gather_evidence give_up unjudged_run",
             "handover": "is_resumable message_event shown_messages tail_of_file whole_message write_previous_runs",
@@ -53,8 +52,9 @@ else:
             "promises": "check_promises contract_in inputs_in unverified_promises",
             "prompt": "RUN_MARKER run_environment",
             "result": "checks_as_json kept_report report_lines run_report show_document write_result",
-            "run": "adopt cancel_queued claim_run living_members reject_task run_created same_pid_world settle_run "
-            "start_run stop_children stop_run",
+            "run": "COULD_NOT_END adopt cancel_queued claim_run end_members living_members living_runs reject_task "
+            "run_created same_pid_world settle_run start_run still_alive stop_cause stop_children stop_run "
+            "tell_left",
             "spending": "USAGE_FILE capped_above final_usage mend_spending reported_usage require_budget_left "
             "reserve_budget settle_budget spent_today tree_spending usage_event",
             "steps": "STEP_STATES StepItem asked_suffix failed_suffix mark_step read_steps step_progress",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from overhand.supervisor import loop
@@ -18,9 +19,7 @@ def carry_out(taken: TakenCall, raw: bytes | None) -> dict[str, Any] | Waiting:
     return carry_out(taken, raw)
 
 
-def main(argv: list[str]) -> int:
-    return loop.main(argv, carry_out)
-
+main = partial(loop.main, carry_out=carry_out)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -42,10 +42,9 @@ from overhand.supervisor.live_runs import LiveRuns
 from overhand.supervisor.meter import Meter
 from overhand.supervisor.notifications import Notifications
 from overhand.supervisor.plans import Plans
-from overhand.supervisor.queue import Begin, Block, Pause, Queue, Start
+from overhand.supervisor.queue import Begin, Block, Pause, Queue, Start, Unannounced
 from overhand.supervisor.socket import Server
 from overhand.supervisor.tag_daemon import TagDaemon
-from overhand.supervisor.unannounced import Unannounced
 from overhand.system import Lock, become_subreaper, dump_line, machine_id, now_stamp, reap_children, size_of
 
 if TYPE_CHECKING:
@@ -109,7 +108,8 @@ class Loop:
             if (task.cause and owes_report(self._store, task)) or (task.item and is_tag_behind(task)):
                 self.handle(task.id)
         self._envs.sweep(tasks)
-        note_ended_leftovers(self._store, tasks)
+        for place in [self._store.run_folder(t.id, run.id) for t in tasks for run in t.runs if run.leftovers]:
+            note_ended_leftovers(place)
         mend_spending(self._actor(""), tasks)
         for task in open_tasks(tasks):
             self.handle(task.id)

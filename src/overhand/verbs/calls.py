@@ -29,20 +29,9 @@ _SLOWLY = 120.0  # the same once it is taken
 _MAX_REPLY = 256 * 1024 * 1024
 
 
-def call_by_file(session: Session, verb: str, values: dict[str, Any]) -> Reply | None:
-    """Have the supervisor carry out a verb for the run that this process is in; None if it is in none."""
-    caller = _calling_run(session)
-    return _Request(session, caller, verb, values).reply(caller) if caller is not None else None
-
-
-def _calling_run(session: Session) -> Caller | None:
-    """The run that this process is in, if a supervisor looks after it."""
-    from overhand.policy import find_caller, inside_run
-
-    if inside_run.get() is not None or session.env.get("OVERHAND_CAUSE"):
-        return None  # a function in its own process; the supervisor's own delegation for a CONTROL line
-    caller = find_caller(session.store)
-    return None if caller.is_person or caller.unknown or caller.attached else caller
+def call_by_file(session: Session, caller: Caller, verb: str, values: dict[str, Any]) -> Reply:
+    """Have the supervisor carry out a verb for the run that this process is in."""
+    return _Request(session, caller, verb, values).reply(caller)
 
 
 class _Request:

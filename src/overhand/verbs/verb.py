@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from overhand.policy import Caller
     from overhand.record import Task
 
 PATIENCE = 1.0  # seconds
@@ -301,12 +302,21 @@ _CALLED_TO = {"item": ("approve", "next", "claim", "done", "needs", "dismiss", "
 
 def call_verb(verb: Verb, session: Session, values: dict[str, Any]) -> Reply:
     """Call a verb: here, or from inside a run by the supervisor, with the same reply."""
-    if is_called(verb.name, values):
+    if is_called(verb.name, values) and (caller := _calling_run(session)) is not None:
         from overhand.verbs.calls import call_by_file
 
-        if (reply := call_by_file(session, verb.name, values)) is not None:
-            return reply
+        return call_by_file(session, caller, verb.name, values)
     return verb.function()(session, **values)
+
+
+def _calling_run(session: Session) -> Caller | None:
+    """The run that this process is in, if a supervisor looks after it."""
+    from overhand.policy import find_caller, inside_run
+
+    if inside_run.get() is not None or session.env.get("OVERHAND_CAUSE"):
+        return None  # a function in its own process; the supervisor's own delegation for a CONTROL line
+    caller = find_caller(session.store)
+    return None if caller.is_person or caller.unknown or caller.attached else caller
 
 
 def is_called(verb: str, values: dict[str, Any]) -> bool:
