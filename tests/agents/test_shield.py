@@ -11,13 +11,14 @@ from support.real_agents import FIRST, house, returns
 if TYPE_CHECKING:
     from pathlib import Path
 
+STATE = ".local/state/overhand"
 KEPT = (".overhand/forged", ".git/hooks/forged", ".agent-workspaces/forged", ".agent-workspaces/other/forged")
 
 
-def attempts(state: Path) -> list[dict[str, Any]]:
+def attempts() -> list[dict[str, Any]]:
     """It writes a file of its own, then goes looking."""
     tries = "; ".join(f"touch {path}" for path in KEPT)
-    log = f'for f in {state}/projects/*/tasks/*/log.jsonl; do echo forged >>"$f"; done'
+    log = f'for f in "$HOME"/{STATE}/projects/*/tasks/*/log.jsonl; do echo forged >>"$f"; done'
     return [
         {"ops": [{"bash": {"command": f"echo hello >made.txt; {tries}; {log}; echo tried"}}]},
         returns(summary="Tried."),
@@ -27,14 +28,13 @@ def attempts(state: Path) -> list[dict[str, Any]]:
 
 def keeps_out(name: str, folder: Path, shield: str) -> dict[str, Any]:
     """The run, of which nothing was written but its own file."""
-    state = folder / "home/.local/state/overhand"
-    with house(name, folder, {"forge": attempts(state)}, git=True) as place:
+    with house(name, folder, {"forge": attempts()}, git=True) as place:
         (place.path / ".agent-workspaces/other").mkdir(parents=True)
         done = place.delegate("Forge it. script:forge", "--set", f"shield={shield}")
         assert "tried" in str(place.rows("forge")[1]["results"][0]), place.stream(done["runs"][0])
         assert (place.path / "made.txt").read_text() == "hello\n"
         assert [path for path in KEPT if (place.path / path).exists()] == []
-        logs = list(state.glob("projects/*/tasks/*/log.jsonl"))
+        logs = list((place.home / STATE).glob("projects/*/tasks/*/log.jsonl"))
         assert logs
         assert "forged" not in "".join(log.read_text() for log in logs)
         assert done["status"] == "completed", done["problems"]

@@ -7,6 +7,7 @@ import hashlib
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,8 +155,16 @@ def tree(folder: Path, *without: str) -> dict[str, str]:
 def house(
     name: str, folder: Path, scripts: Mapping[str, object], config: str = "", git: bool = False
 ) -> Iterator[House]:
-    """Everything one agent needs, and a clean end of it."""
+    """Everything one agent needs, and a clean end of it.
+
+    Not below /dev, where `--memory` has its folders: Codex's sandbox has a /dev of its own where bubblewrap is installed.
+    """
     require(name)
+    with tempfile.TemporaryDirectory(prefix="overhand-agent-", dir="/var/tmp") as outside:
+        yield from _house(name, Path(outside) if str(folder).startswith("/dev/") else folder, scripts, config, git)
+
+
+def _house(name: str, folder: Path, scripts: Mapping[str, object], config: str, git: bool) -> Iterator[House]:
     home, tools = folder / "home", folder / "bin"
     home.mkdir()
     tools.mkdir()
