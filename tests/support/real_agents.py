@@ -157,7 +157,7 @@ def house(
 ) -> Iterator[House]:
     """Everything one agent needs, and a clean end of it.
 
-    Not below /dev, where `--memory` has its folders: Codex's sandbox has a /dev of its own where bubblewrap is installed.
+    Not below /dev, where `--memory` has its folders: with bubblewrap, Codex's sandbox has a /dev of its own.
     """
     require(name)
     with tempfile.TemporaryDirectory(prefix="overhand-agent-", dir="/var/tmp") as outside:
