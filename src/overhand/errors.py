@@ -13,6 +13,7 @@
     │   ├── StaleRun         STALE_RUN          the report of a run that no longer holds the task
     │   ├── Busy             LOCK_BUSY          another process holds the task
     │   └── StorageFailed    STORAGE_FAILED     full disk, read-only folder, unusable file system
+    │       ├── StorageUnavailable  (the same)   full disk, failing disk, no free descriptor: it may work later
     │       └── Damaged      STORAGE_FAILED     a file of the record that is not what was written
     ├── NotFound             FILE_NOT_FOUND     exit 4
     │   ├── TaskNotFound     TASK_NOT_FOUND
@@ -96,6 +97,10 @@ class StorageFailed(Refused):
     code = "STORAGE_FAILED"
 
 
+class StorageUnavailable(StorageFailed):
+    """The disk is full or fails, or too many files are open: the same may work later."""
+
+
 class Damaged(StorageFailed):
     """A file of the record is not what was written: trying again would find the same."""
 
@@ -145,6 +150,7 @@ def _family(one: type[OverhandError]) -> list[type[OverhandError]]:
 
 
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # says nothing about what was asked for
+PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, *EXHAUSTED)  # what a retry may not meet again
 
 
 def storage_failed(error: OSError, what: str) -> StorageFailed:
@@ -159,4 +165,5 @@ def storage_failed(error: OSError, what: str) -> StorageFailed:
     }
     why, hint = reasons.get(error.errno or 0, (error.strerror or str(error), "Look at that path, then try again."))
     place = f" ({error.filename})" if error.filename else ""
-    return StorageFailed(f"{what}: {why}{place}. Nothing was half-written.", hint)
+    kind = StorageUnavailable if error.errno in PASSING else StorageFailed
+    return kind(f"{what}: {why}{place}. Nothing was half-written.", hint)

@@ -18,7 +18,7 @@ from overhand.documents import (
     with_kind_defaults,
 )
 from overhand.drafts import Brief, Draft, build_draft
-from overhand.errors import Busy, NotAllowed, Refused
+from overhand.errors import Busy, NotAllowed, Refused, StorageUnavailable
 from overhand.items import item as places
 from overhand.items import sync, unrecorded
 from overhand.policy import Caller, agent_of_route, check_route_mode, require_known, require_trusted, route_of
@@ -158,7 +158,7 @@ def restage_item(store: Store, task: Task, by: By, events: list[Event]) -> Task:
         if (now.status, len(now.runs), now.staged) != (task.status, len(task.runs), task.staged):
             raise _moved_on(now)
         locked.append(*events, sync=True)
-        sync.sync_locked_tag(locked)
+        sync.sync_recorded_step(locked)
         return locked.task
 
 
@@ -187,7 +187,7 @@ def claim_item_outside(store: Store, place: ItemPlace, by: By) -> Task:
         if not allows("run", now, "claimed") or locked.task.runs:
             raise Refused(*refusal("run", now, "claimed", place.name, item_holder(locked.task)))
         locked.append(StageSet(stage="claimed", how="outside"), sync=True)
-        sync.sync_locked_tag(locked)
+        sync.sync_recorded_step(locked)
         return locked.task
 
 
@@ -226,7 +226,10 @@ def approve_item(
         if len(same) != 1 or same[0].task != place.task or (shown and same[0].whole != place.whole):
             raise _changed(store, place, same)
         (task,) = store.new_tasks([drafted.task], by, start=False, env=os.environ)
-        task = sync.sync_tag(store, by, task.id)
+        try:
+            task = sync.sync_tag(store, by, task.id)
+        except StorageUnavailable:
+            task = store.recorded(task.id)  # it is approved, and the supervisor writes the tag when that is possible
     unrecorded.forget(store, place.key)
     if task.status == "rejected":
         raise Refused(task.summary, "Look again: overhand item list")
@@ -316,6 +319,6 @@ def reconcile_items(store: Store, by: By, states: Iterable[Task] | None = None) 
         if task.item is not None:
             try:
                 finished.append(sync.sync_tag(store, by, task.id) if sync.is_tag_behind(task) else task)
-            except Busy:
-                finished.append(task)  # another process is writing the file or the record
+            except (Busy, StorageUnavailable):
+                finished.append(task)  # another process is writing the file or the record, or nothing can be written
     return finished

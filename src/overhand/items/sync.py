@@ -21,7 +21,7 @@ from overhand.documents import (
     scan_tags,
     stage_of_tag,
 )
-from overhand.errors import Busy, NotFound, OverhandError, Refused
+from overhand.errors import Busy, NotFound, OverhandError, Refused, StorageUnavailable
 from overhand.items import promote
 from overhand.items.find import whereabouts
 from overhand.items.promote import item_of
@@ -71,7 +71,7 @@ def sync_tag(store: Store, by: By, task_id: str) -> Task:
 
 
 def sync_locked_tag(locked: LockedTask) -> None:
-    """The same, under a lock that the caller holds."""
+    """The same, under a lock that the caller holds; raises Busy or StorageUnavailable where a retry may work."""
     task = locked.task
     if task.item is None or (task.tag is None and task.status is not None):
         return
@@ -80,10 +80,18 @@ def sync_locked_tag(locked: LockedTask) -> None:
             _first(locked)
         else:
             _follow(locked)
-    except Busy:
-        raise  # the file is being written: the caller retries soon
+    except (Busy, StorageUnavailable):
+        raise  # the file is being written, or the disk is full: the tag stays behind, and is written later
     except OverhandError as error:  # it cannot be written: the record stands, and says why
         _leave(locked, error.message)
+
+
+def sync_recorded_step(locked: LockedTask) -> None:
+    """The same after a step that is recorded: if the tag can't be written now, it stays behind, to be written later."""
+    try:
+        sync_locked_tag(locked)
+    except StorageUnavailable:
+        return  # `is_tag_behind` says so, and the supervisor retries
 
 
 # the first writing: approval
@@ -100,7 +108,7 @@ def _first(locked: LockedTask) -> None:
             promote.mention(locked, made)
         path = made or item.path
         raw = edit_file(f"{locked.store.root}/{path}", lambda raw: _approved(raw, locked.task_id, task))
-    except Busy:
+    except (Busy, StorageUnavailable):
         raise
     except OverhandError as error:
         told: list[Event] = [TagWritten(stage=item.stage, path=made)] if made else []
@@ -296,7 +304,7 @@ def claim_tag(locked: LockedTask, run_id: str) -> bool:
     allowed = {item.stage, "claimed"} if len(task.runs) == 1 else set(TAG_STAGES)
     try:
         path = _claim(locked, shown.path, allowed)
-    except Busy:
+    except (Busy, StorageUnavailable):
         locked.append(RunNeverBegan(run=run_id))
         raise
     except OverhandError as error:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from overhand.drafts import Brief, build_draft
-from overhand.errors import Busy, OverhandError
+from overhand.errors import Busy, OverhandError, StorageUnavailable
 from overhand.items import approve, find, sync, unrecorded
 from overhand.items import item as places
 from overhand.policy import Actor, Caller, user_name
@@ -152,7 +152,7 @@ def _taken(store: Store, config: Config, place: ItemPlace, by: By, how: str) -> 
         by = {**by, "kind": "person", "user": user_name()}
     try:
         return approve.approve_item(Actor(store, config, by), place, how=how).id
-    except Busy:
+    except (Busy, StorageUnavailable):
         raise  # the caller retries soon
     except OverhandError as error:
         unrecorded.park(store, place.key, error.message)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents import QuotaPause, describe_pause, find_stand_in, limit_met, stream_summary, translator
 from overhand.documents import parse_handoff, promises_files
-from overhand.errors import Busy
+from overhand.errors import Busy, StorageUnavailable
 from overhand.items import is_tag_behind, recovery_events, sync_tag
 from overhand.questions import (
     Asking,
@@ -63,8 +63,8 @@ def finish_run(
     if task.item and is_tag_behind(task):
         try:
             return sync_tag(actor.store, actor.by, task_id)
-        except Busy:
-            return task  # another process keeps writing to the item's file: a supervisor retries
+        except (Busy, StorageUnavailable):
+            return task  # another process keeps writing to the item's file, or the disk is full: a supervisor retries
     return task
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
+_MOST_PAUSE = 30.0  # seconds between two tries on a disk that stays full
+
+
 @dataclass(frozen=True, slots=True)
 class LoopContext:
     """What the loop gives to each of the supervisor's objects."""
@@ -89,6 +92,7 @@ class Jobs:
         self._busy: set[str] = set()
         self._done: deque[tuple[str, BaseException | None, Callable[[], None] | None]] = deque()
         self._retries: dict[str, float] = {}
+        self._failures: dict[str, int] = {}  # by task, how many of its jobs in a row have failed
 
     def is_busy(self, task_id: str) -> bool:
         return task_id in self._busy
@@ -127,6 +131,8 @@ class Jobs:
         while self._done:
             task_id, error, follow = self._done.popleft()
             self._busy.discard(task_id)
+            if error is None:
+                self._failures.pop(task_id, None)
             if follow is not None:
                 follow()
             found.append((task_id, error))
@@ -135,6 +141,11 @@ class Jobs:
     def retry(self, task_id: str, at: float) -> None:
         """Look at the task again at this time of the monotonic clock."""
         self._retries[task_id] = at
+
+    def retry_later(self, task_id: str, now: float) -> None:
+        """Look at a task again for which nothing could be written or read: soon, then less and less often."""
+        failures = self._failures[task_id] = self._failures.get(task_id, 0) + 1
+        self.retry(task_id, now + min(2.0 ** (failures - 1), _MOST_PAUSE))
 
     def forget(self, task_id: str) -> None:
         self._retries.pop(task_id, None)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from overhand.agents import hand_to_stand_in
-from overhand.errors import Busy, Damaged, OverhandError
+from overhand.errors import Busy, Damaged, OverhandError, StorageUnavailable
 from overhand.items import is_tag_behind, note_ended_leftovers, sync_tag
 from overhand.plans import begin_plan
 from overhand.policy import Actor, Config, config_of_task, signs_of_process, trusted_config
@@ -176,7 +176,10 @@ class Loop:
             why = error.message if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
             self._jobs.run(task_id, partial(give_up, self._actor(task_id), task_id, f"It cannot go on: {why}"))
             return
-        self._jobs.retry(task_id, time.monotonic() + (1.0 if isinstance(error, OverhandError) else 10.0))
+        if isinstance(error, StorageUnavailable):
+            self._jobs.retry_later(task_id, time.monotonic())
+        else:
+            self._jobs.retry(task_id, time.monotonic() + (1.0 if isinstance(error, OverhandError) else 10.0))
 
     def _is_hopeless(self, task_id: str, error: BaseException) -> bool:
         """Whether a task is given up: one of its files is damaged, or an unexpected error comes again and again."""
@@ -209,7 +212,16 @@ class Loop:
         if self._jobs.is_busy(task_id):
             return  # it is handled again when its job is done
         try:
+            self._handle(task_id)
+        except StorageUnavailable as error:
+            say(f"{task_id}: {error}")
+            self._jobs.retry_later(task_id, time.monotonic())
+
+    def _handle(self, task_id: str) -> None:
+        try:
             task = self._store.recorded(task_id)
+        except StorageUnavailable:
+            raise
         except OverhandError:
             self._forget(task_id)
             self._plans.child_gone(task_id)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from overhand.errors import Busy, OverhandError
+from overhand.errors import Busy, OverhandError, StorageUnavailable
 from overhand.items import is_tag_behind, remember_tags, sync_tag, tags_known_at, unrecorded_tags, wanted_stage
 from overhand.policy import settings_marks, trust_file, user_folder
 from overhand.supervisor.client import daemon_log, daemon_state
@@ -254,7 +254,15 @@ class TagDaemon:
         self._looking = True
         if not self._touched and not self._scanning:
             self._known = time.time()
-        self._in_thread(partial(_look_at, self._store, self._config(), ripe), self._looked)
+        store, config = self._store, self._config()
+
+        def look() -> Looked:
+            try:
+                return _look_at(store, config, ripe)
+            except (OverhandError, OSError) as error:
+                return Looked(ripe, [], [("error", {"why": str(error)})])  # no change may be missed
+
+        self._in_thread(look, self._looked)
 
     def _looked(self, found: Looked) -> None:
         for what, facts in found.notes:
@@ -338,6 +346,8 @@ def _look_at(store: Store, config: Config, ripe: dict[str, Touched]) -> Looked:
             found.again[path] = one
         except (OverhandError, OSError) as error:
             found.notes.append(("error", {"path": path, "why": str(error)}))
+            if isinstance(error, StorageUnavailable):
+                found.again[path] = one
     for task_id in dict.fromkeys(found.tasks):
         task = store.recorded(task_id)
         shown = task.tag
@@ -362,8 +372,11 @@ def _bring(store: Store, tasks: Iterable[str]) -> list[str]:
         except OverhandError:
             continue  # the id of a task that is not recorded here
         if task.item is not None and (task.status is None or is_tag_behind(task)):
-            sync_tag(store, _BY, task_id)
             brought.append(task_id)
+            try:
+                sync_tag(store, _BY, task_id)
+            except StorageUnavailable:
+                continue  # the loop retries it, less and less often, and the others don't wait for it
     return brought
 
 

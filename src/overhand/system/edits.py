@@ -240,7 +240,7 @@ def _replace(path: str, raw: bytes, new: bytes, limit: int) -> bytes | None:
             os.unlink(spare)
             raise
         if _is_at(spare, fd) and _whole(fd) == raw and (not leased or _lease_kept(fd)):
-            os.unlink(spare)
+            _discard(spare)
             return new
         exchange(spare, path)  # the other process's file gets its name back
         if _is_at(spare, ours) and _whole(ours) == new:
@@ -256,6 +256,14 @@ def _replace(path: str, raw: bytes, new: bytes, limit: int) -> bytes | None:
         os.close(fd)
         if ours >= 0:
             os.close(ours)
+
+
+def _discard(spare: str) -> None:
+    """Remove the old file; the change is made, whether that works or not."""
+    try:
+        os.unlink(spare)
+    except OSError:
+        return
 
 
 def _write_beside(spare: str, data: bytes, like: os.stat_result) -> int:

@@ -120,8 +120,8 @@ def _approve_one(
             draft_of_item(items.actor, place, stage=stage, how=how)
             place = moves.give_up(items, place)
         task = approve_item(items.actor, place, stage=stage, how=how, shown=shown)
-    tag = task.tag
-    path = os.path.relpath(f"{items.root}/{tag.path if tag else ''}", items.session.folder())
+    moves.see_to_tag(items, task)
+    path = os.path.relpath(f"{items.root}/{moves.file_of_item(task)}", items.session.folder())
     name = f"{path}#{task.kind}"
     follow = [f"overhand wait {task.handle}", f"overhand show {task.handle}"]
     return {
@@ -131,9 +131,9 @@ def _approve_one(
         "title": task.title,
         "agent": task.agent,
         "kind": task.kind,
-        "stage": tag.stage if tag else None,
+        "stage": task.tag.stage if task.tag else stage,
         "priority": task.priority,
-        "next": follow if task.queued else [f"overhand item next {name}"],
+        "next": follow if task.queued or not task.tag else [f"overhand item next {name}"],
     }
 
 

@@ -24,6 +24,7 @@ from overhand.items import (
     claim_item_outside,
     create_file,
     free_names,
+    is_tag_behind,
     item_holder,
     items_in_file,
     items_in_order,
@@ -236,7 +237,21 @@ def _tag(raw: bytes, place: ItemPlace) -> Tag:
     return min(same, key=lambda tag: abs(tag.line - place.line))  # equal lines are the same item
 
 
+def file_of_item(task: Task) -> str:
+    """Where its tag is, or is going to be."""
+    return task.tag.path if task.tag else task.item.path if task.item else ""
+
+
+def see_to_tag(items: ItemSession, task: Task) -> None:
+    """If the step is recorded and the tag could not be written, say so, and have the supervisor do it."""
+    if task.item is not None and is_tag_behind(task):
+        items.session.tell(f"It is recorded, but {file_of_item(task)} can't be written now; that is tried again.")
+        items.session.hand_over([task.id])
+
+
 def _moved(items: ItemSession, do: str, place: ItemPlace, task: Task | None) -> Reply:
+    if task is not None:
+        see_to_tag(items, task)
     stage = {"claim": "claimed", "dismiss": None}.get(do, do)
     row = {**items.row(place), "stage": stage, "tag": f"#{stage}-{place.kind}" if stage else None, "waits": None}
     if task is not None:
