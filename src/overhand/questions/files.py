@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 
-from overhand.errors import Refused
+from overhand.errors import OverhandError, Refused, StorageUnavailable
 from overhand.questions import record
 from overhand.questions.record import Asking
 from overhand.record import Notice, Record
@@ -263,7 +263,11 @@ class WaitingMark:
     def __enter__(self) -> None:
         if self._desk is not None:
             self._fd = self._desk.lock(f"waiting/.{self._name}", make=True)
-            self._desk.rename(f"waiting/.{self._name}", f"waiting/{self._name}")  # it is seen as soon as it counts
+            try:
+                self._desk.rename(f"waiting/.{self._name}", f"waiting/{self._name}")  # it is seen as soon as it counts
+            except OverhandError:
+                self.release()
+                raise
 
     def __exit__(self, *_: object) -> None:
         if self._fd is not None:
@@ -288,4 +292,7 @@ def mark_of_caller(store: Store, task_id: str | None, run_id: str | None, seq: i
 
 def leave_waiting_mark(desk: Beneath, seq: int) -> None:
     """The caller is about to call again: for a while the run still counts as blocked."""
-    desk.write(f"waiting/again-{seq}", f"{time.monotonic():.3f}\n", make=True)
+    try:
+        desk.write(f"waiting/again-{seq}", f"{time.monotonic():.3f}\n", make=True)
+    except StorageUnavailable:
+        return  # then it counts as working

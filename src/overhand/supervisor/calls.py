@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from overhand.errors import OverhandError, storage_failed
+from overhand.errors import OverhandError, StorageUnavailable, storage_failed
 from overhand.questions import WaitingMark
 from overhand.record import (
     BELL,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 16  # calls of one run that are carried out at the same time; others wait their turn
 _MOST = 256  # calls of one run that have no reply yet
 _LONG = 500  # characters of a line of progress
+_PAUSE = 1.0  # seconds until a call is taken again that could not be taken on a full or failing disk
 
 
 class Waiting(Protocol):
@@ -75,12 +76,18 @@ class TakenCall:
     mark: WaitingMark | None = None
     sizes: tuple[int, ...] = ()  # of the logs of the tasks that it waits for, when it was last looked at
     replied: bool = False  # its caller has yet to read the reply
+    unsent: dict[str, Any] | None = None  # a reply that could not be written yet
     busy: bool = True  # a thread is at it
     again: bool = False  # look at it once more when that thread is done
 
     @property
     def is_waiting(self) -> bool:
-        return self.waiting is not None and not (self.busy or self.replied)
+        return self.waiting is not None and not (self.busy or self.is_answered)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether there is nothing left to do but to get the reply to its caller."""
+        return self.replied or self.unsent is not None
 
     def progress(self, text: str) -> None:
         """Tell its caller what goes on; it may have gone."""
@@ -98,14 +105,18 @@ class TakenCall:
             return  # full: it has been woken; or gone
 
     def answer(self, reply: dict[str, Any]) -> None:
-        """Write its reply; a run that waits for an answer goes on from now on."""
+        """Write its reply, now or later; a run that waits for an answer goes on from then on."""
         if not self.gone:
             text = dump_line(reply).encode("utf-8", "surrogatepass")
+            self.unsent = None
             try:
                 self.files.write(self.call_id + REPLY, text, mode=0o600)
                 self.replied = True
             except OverhandError as error:
                 self.say(f"{self.task_id}: no reply could be written: {error.message}")
+                if isinstance(error, StorageUnavailable):
+                    self.unsent = reply
+                    return
         self.files.remove(self.call_id + TAKEN)
         self.ring()
 
@@ -114,10 +125,9 @@ class TakenCall:
         is_unread = not self.replied or self.files.exists(self.call_id + REPLY)
         if self.mark is not None and not (self.waiting is not None and self.waiting.seq is not None and is_unread):
             self.mark.remove()
-        for suffix in (BELL, PROGRESS, REPLY):
+        for suffix in (TAKEN, BELL, PROGRESS, REPLY):
             self.files.remove(self.call_id + suffix)
-        if self.caller >= 0:
-            os.close(self.caller)
+        _close_fd(self.caller)
 
 
 @dataclass(slots=True)
@@ -131,10 +141,16 @@ class Desk:
     open: dict[str, TakenCall] = field(default_factory=dict)
     lying: set[str] = field(default_factory=set)  # not carried out yet when the run was found, or found to be over
     closing: bool = False  # the run seems to be over: no more calls are taken
+    paused: float = 0.0  # no call is taken before this time, for the disk was full or failed
 
     @property
     def may_take(self) -> bool:
         return len(self.open) < _MOST and sum(call.busy for call in self.open.values()) < _AT_ONCE
+
+    @property
+    def next_take(self) -> float:
+        """When the next call can be taken that lies there, on the monotonic clock."""
+        return self.paused if self.backlog and self.may_take else float("inf")
 
 
 class Calls:
@@ -233,10 +249,9 @@ class Calls:
     @property
     def due(self) -> float:
         """When the time of the next waiting call is over; now, if calls lie there that can be taken."""
-        if any(desk.backlog and desk.may_take for desk in self._desks.values()):
-            return 0.0
+        takes = [desk.next_take for desk in self._desks.values()]
         waiting = (call.waiting for desk in self._desks.values() for call in desk.open.values() if call.is_waiting)
-        return min((one.until for one in waiting if one is not None), default=float("inf"))
+        return min([*takes, *(one.until for one in waiting if one is not None)], default=float("inf"))
 
     @property
     def is_idle(self) -> bool:
@@ -249,7 +264,7 @@ class Calls:
         call = self._by_fd[fd]
         self._forget_fd(fd)  # it is closed later, for a thread may ring
         call.gone = True
-        if call.replied and not call.busy:
+        if call.is_answered and not call.busy:
             self._end(call)
         else:
             self._look(call)
@@ -278,7 +293,7 @@ class Calls:
         """Take calls, a few of each run at a time, and end those whose time is over."""
         self._jobs.finished()
         for task_id, desk in self._desks.items():
-            while desk.backlog and desk.may_take:
+            while desk.next_take <= now:
                 self._take(task_id, desk, *desk.backlog.popleft())
             for call in [*desk.open.values()]:
                 if call.is_waiting and call.waiting is not None and now >= call.waiting.until:
@@ -289,24 +304,38 @@ class Calls:
         for task_id, desk in self._desks.items():
             if desk.number is None:
                 self._listen(task_id, desk)
-            for call in [*desk.open.values()]:  # of logs that cannot be watched
-                if (
-                    call.is_waiting
-                    and call.waiting is not None
-                    and not call.logs
-                    and call.sizes != self._sizes(call.waiting)
-                ):
+            for call in [*desk.open.values()]:
+                if call.unsent is not None and not call.busy:
+                    call.answer(call.unsent)
+                if not call.is_waiting or call.waiting is None:
+                    continue
+                if call.mark is None:
+                    self._mark(call, call.waiting)
+                if not call.logs and call.sizes != self._sizes(call.waiting):  # of logs that cannot be watched
                     self._look(call)
 
     # one call
 
     def _take(self, task_id: str, desk: Desk, call_id: str, repeated: bool) -> None:
         """Take it by its new name, after which its caller no longer takes it back."""
-        if call_id in desk.open or not (repeated or _rename(desk.files, call_id)):
+        bell = -1
+        try:
+            bell = desk.files.open_bell(call_id + BELL)
+            is_taken = call_id not in desk.open and (repeated or desk.files.rename(call_id + NEW, call_id + TAKEN))
+        except StorageUnavailable as error:
+            self._say(f"{task_id}: a call could not be taken yet: {error.message}")
+            desk.backlog.append((call_id, repeated))
+            desk.paused = time.monotonic() + _PAUSE
+            _close_fd(bell)
+            return
+        except OverhandError:
+            is_taken = False  # a folder has one of the names
+        if not is_taken:
             desk.lying.discard(call_id)
+            _close_fd(bell)
             return
         call = TakenCall(self._store, task_id, call_id, self._env_of(task_id), repeated, desk.files, self._say)
-        call.caller = desk.files.open_bell(call_id + BELL)
+        call.caller = bell
         call.gone = call.caller < 0
         if not call.gone:
             self._poll.register(call.caller, 0)  # the kernel says when its last reader is gone
@@ -321,9 +350,8 @@ class Calls:
             if isinstance(found, dict):
                 call.answer(found)
                 return False
-            call.mark = WaitingMark(self._store.run_folders(call.task_id, found.run).both[1], found.seq)
-            call.mark.__enter__()
             call.waiting = found
+            self._mark(call, found)
         except OSError as error:
             call.answer({**storage_failed(error, "That did not work").as_json(), "told": []})
             return False
@@ -331,6 +359,16 @@ class Calls:
             call.answer({**error.as_json(), "told": []})
             return False
         return not self._looked(call, over=call.gone, stale=False)
+
+    def _mark(self, call: TakenCall, waiting: Waiting) -> None:
+        """Mark its run as one that waits; on a full disk it waits without a mark until there is room."""
+        mark = WaitingMark(self._store.run_folders(call.task_id, waiting.run).both[1], waiting.seq)
+        try:
+            mark.__enter__()
+        except StorageUnavailable as error:
+            self._say(f"{call.task_id}: its run waits without a mark: {error.message}")
+        else:
+            call.mark = mark
 
     def _looked(self, call: TakenCall, *, over: bool, stale: bool) -> bool:
         """In a thread: whether it has its reply now."""
@@ -367,7 +405,7 @@ class Calls:
 
     def _look(self, call: TakenCall) -> None:
         """Look in a thread whether its reply is due; once more, if a thread is at it."""
-        if call.replied:
+        if call.is_answered:
             return
         if call.busy or call.waiting is None:
             call.again = True
@@ -397,7 +435,7 @@ class Calls:
         call.logs = ()
         if desk := self._desks.get(call.task_id):
             desk.lying.discard(call.call_id)
-        if call.gone or not call.replied:
+        if call.gone or not call.is_answered:
             self._end(call)
 
     def _end(self, call: TakenCall) -> None:
@@ -411,8 +449,6 @@ class Calls:
             self._poll.unregister(fd)
 
 
-def _rename(files: Beneath, call_id: str) -> bool:
-    try:
-        return files.rename(call_id + NEW, call_id + TAKEN)
-    except OverhandError:
-        return False  # a folder of that name, or no disk
+def _close_fd(fd: int) -> None:
+    if fd >= 0:
+        os.close(fd)

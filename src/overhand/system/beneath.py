@@ -13,7 +13,7 @@ import os
 import stat
 import time
 
-from overhand.errors import OverhandError, Refused, storage_failed
+from overhand.errors import PASSING, OverhandError, Refused, storage_failed
 from overhand.system import dirfd
 from overhand.system.files import MAX_DOCUMENT, is_locked, open_to_read
 from overhand.system.wakeup import NEWS, Bell, Inotify, hung_bells, ring_bells
@@ -364,7 +364,8 @@ class Beneath:
             try:
                 fd = os.open(name, _RING, dir_fd=folder)
             except OSError as error:
-                dirfd.raise_if_exhausted(error)
+                if error.errno in PASSING:  # it may well have a reader
+                    raise storage_failed(error, f"Cannot open {self.shown(path)}") from error
                 return -1
         if stat.S_ISFIFO(os.fstat(fd).st_mode):
             return fd
