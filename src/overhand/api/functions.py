@@ -20,7 +20,7 @@ from overhand.agents import Agent, Call, as_return, encode_return, failure_retur
 from overhand.api.pool import Pool, settle
 from overhand.documents import Handoff, promises_files
 from overhand.drafts import brief_from_words, only_from_people
-from overhand.errors import BudgetExceeded, NotShielded, OverhandError, Refused, StaleRun, Unanswered
+from overhand.errors import BudgetExceeded, NotShielded, OverhandError, Refused, StaleRun, Unanswered, storage_failed
 from overhand.policy import Actor, config_of_task, inside_run
 from overhand.questions import (
     Asking,
@@ -214,6 +214,8 @@ def run_function(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool
     try:
         if (run := _begin(batch, task_id, function, pool)) is not None:
             _perform(batch, run, function, pool, future)
+    except OSError as error:
+        raise storage_failed(error, f"Task {task_id} cannot go on") from error
     finally:
         batch.returned()
 

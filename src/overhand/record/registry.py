@@ -261,7 +261,7 @@ def record_name(root: str) -> str:
 
 def _failed(error: OSError, what: str) -> StorageFailed:
     failed = storage_failed(error, what)
-    return failed if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageFailed(failed.message, _ELSEWHERE)
+    return failed if error.errno in (errno.ENOSPC, errno.EDQUOT) else type(failed)(failed.message, _ELSEWHERE)
 
 
 class Registry:
@@ -315,7 +315,7 @@ class Registry:
         try:
             lock.__enter__()
         except StorageFailed as error:
-            raise StorageFailed(error.message, _ELSEWHERE) from error
+            raise type(error)(error.message, _ELSEWHERE) from error
         except OSError as error:  # some network disks have no locks
             raise Refused(f"Files in {self.folder} cannot be locked: {error.strerror}.", _ELSEWHERE) from error
         try:

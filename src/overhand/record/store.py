@@ -356,7 +356,7 @@ class Store:
             if sync and not alone:
                 self.sync(task_ids)
             return made
-        except BaseException:
+        except BaseException as error:
             import shutil
 
             for task_id in task_ids:
@@ -364,6 +364,8 @@ class Store:
                     drop_environment(self, task_id)
                     shutil.rmtree(self._new_record(task_id), ignore_errors=True)
                     self.files.remove_tree(task_id)
+            if isinstance(error, OSError):
+                raise storage_failed(error, "Cannot record the task") from error
             raise
 
     def _new_task(self, task_id: str, number: int, new: NewTask, by: By, *, start: bool, sync: bool) -> Task:
