@@ -66,9 +66,10 @@ class Point:
     number: int
     how: str = "before"
     lasts: str = ""  # of an errno: "1" for the rest of that process, "all" for every process until it is over
+    where: str = ""  # only calls for a path with this text in it are counted
 
     def __str__(self) -> str:
-        return f"{self.how}{' on' if self.lasts else ''} call {self.number}"
+        return f"{self.how}{' on' if self.lasts else ''} call {self.number}{' for ' if self.where else ''}{self.where}"
 
 
 def nothing(*_: object) -> None:
@@ -208,11 +209,13 @@ def armed(site: Site, victim: str, point: Point | None, kinds: str = MUTATING) -
         "FAULT_KINDS": kinds,
         "FAULT_TRACE": str(notes / "trace"),
         "FAULT_FIRED": str(notes / "fired"),
+        "PYTHONSAFEPATH": "1",  # as for the installed command, no module is looked for in the project
     }
     if point is not None:
         how = str(getattr(errno, point.how)) if point.how in FAILING else point.how
         found |= {"FAULT_AT": str(point.number), "FAULT_HOW": how}
         found |= {"FAULT_LASTS": point.lasts} if point.lasts else {}
+        found |= {"FAULT_WHERE": point.where} if point.where else {}
     return found
 
 

@@ -3,6 +3,7 @@
    FAULT_PROCESS  its command line, without the interpreter and its options, begins with this: "overhand delegate"
    FAULT_CLAIM    made by the first such process, which is the only one concerned; holds its pid
    FAULT_BELOW    only files below these folders count, separated by colons
+   FAULT_WHERE    only files count whose path contains this text
    FAULT_KINDS    what counts: space name signal talk lock spawn descriptor, separated by commas
    FAULT_TRACE    a line for every call that counts: its name and its path
    FAULT_AT       the number of the call, from 1; none: only trace
@@ -43,7 +44,7 @@ static const char *const kind_names[] = {"space", "name", "signal", "talk", "loc
 static pid_t victim; /* this process, if it is concerned */
 static atomic_int passed;
 static int at, kinds, failure, lasts, torn, after;
-static const char *trace, *fired, *below;
+static const char *trace, *fired, *below, *where;
 static __thread int dies_after;
 
 static long (*real_syscall)(long, ...);
@@ -88,6 +89,7 @@ __attribute__((constructor)) static void load(void) {
   trace = getenv("FAULT_TRACE");
   fired = getenv("FAULT_FIRED");
   below = getenv("FAULT_BELOW");
+  where = getenv("FAULT_WHERE");
   at = number ? atoi(number) : 0;
   lasts = !last ? 0 : strcmp(last, "all") == 0 ? 2 : 1;
   for (int i = 0; i < 7; i++)
@@ -105,6 +107,7 @@ __attribute__((constructor)) static void load(void) {
 }
 
 static int is_below(const char *path) {
+  if (where && !strstr(path, where)) return 0;
   if (!below) return 1;
   for (const char *one = below; *one;) {
     size_t length = strcspn(one, ":");
@@ -137,7 +140,7 @@ static const char *full_path(int folder, const char *path, char *room) {
 
 /* A call that counts is about to happen: 0 if it may, else the errno with which it fails; -1: write half, then die. */
 static int begin(const char *call, int kind, const char *path) {
-  if (!victim || !(kind & kinds) || getpid() != victim || (path && !is_below(path))) return 0;
+  if (!victim || !(kind & kinds) || getpid() != victim || (path ? !is_below(path) : where != 0)) return 0;
   int saved = errno, number = atomic_fetch_add(&passed, 1) + 1, result = 0;
   char line[PATH_MAX + 64];
   snprintf(line, sizeof line, "%s %s\n", call, path ? path : "");

@@ -181,10 +181,9 @@ def asks(site: Site) -> None:
 
 
 def parking(site: Site) -> None:
-    """An agent that leaves when its question is not answered at once."""
-    site.shell(
-        "worker", f'test -e tried || {{ : >tried; $O ask "Which?" --timeout 0.1s >>said 2>&1; exit 0; }}\n{QUICK}'
-    )
+    """An agent that leaves when its question is not answered at once; one that could not be asked is asked again."""
+    ask = 'ask() { $O ask "Which?" --timeout 0.1s >>said 2>&1; }'
+    site.shell("worker", f"{ask}\ntest -e tried || {{ : >tried; ask; test $? != 3 || ask; exit 0; }}\n{QUICK}")
 
 
 def parked(site: Site) -> None:
@@ -324,14 +323,14 @@ def two_stopped(site: Site) -> None:
 
 
 def host(site: Site) -> None:
-    (site.home / "host.py").write_text(FUNCTION)
+    (site.path.parent / "host.py").write_text(FUNCTION)
     site.run("trust", "--yes", check=True)
 
 
 def several(site: Site) -> None:
     one = 'project.delegate("Do this", agent="here").wait()'
     all_ = 'for task in project.delegate_all([{"title": f"Do {n}", "agent": "here"} for n in range(3)]): task.wait()'
-    (site.home / "host.py").write_text(FUNCTION.replace(one, all_))
+    (site.path.parent / "host.py").write_text(FUNCTION.replace(one, all_))
     site.run("trust", "--yes", check=True)
 
 
@@ -339,7 +338,7 @@ def call_function(site: Site, fault: Mapping[str, str]) -> Ran:
     ran = subprocess.run(
         [sys.executable, "-m", "host"],
         cwd=site.path,
-        env={**site.environment(), **fault, "PYTHONPATH": str(site.home)},
+        env={**site.environment(), **fault, "PYTHONPATH": str(site.path.parent)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
