@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from typing import Protocol
 
-    Tally = Callable[[str, int], None]
+    class Tally(Protocol):
+        def __call__(self, what: str, tried: int, held: int | None = None) -> None: ...
+
 
 _NAME = "tried"
 
 
 @pytest.fixture
 def tally(request: pytest.FixtureRequest) -> Tally:
-    """Note that so many attempts of a kind were made; they held if the test passes."""
+    """Note that so many attempts of a kind were made, and how many held: without a number all, if the test passes."""
 
-    def note(what: str, tried: int) -> None:
-        request.node.user_properties.append((_NAME, (what, tried)))
+    def note(what: str, tried: int, held: int | None = None) -> None:
+        request.node.user_properties.append((_NAME, (what, tried, held)))
 
     return note
 
@@ -31,9 +33,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for report in terminalreporter.getreports(outcome):
             for name, value in report.user_properties if report.when == "call" else ():
                 if name == _NAME:
-                    what, count = value
+                    what, count, sound = value
                     tried[what] += count
-                    held[what] += count if outcome == "passed" else 0
+                    held[what] += sound if sound is not None else count if outcome == "passed" else 0
     if tried:
         terminalreporter.section("attacks")
         terminalreporter.write_line(f"{'':52}{'tried':>7}{'held':>7}{'open':>7}")

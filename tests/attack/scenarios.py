@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SUPERVISOR = "overhand.supervisor"
+INSIDE = ("ask", "step", "checkpoint", "finish", "child")  # typed by an agent
 DELEGATE = ("delegate", "Do this", "--agent", "worker")
 REQUEST = "# Fix Request: The map pauses\n\n**Tags**: #needs-fix #P1\n\n## What\nThe map pauses when one zooms in.\n"
 FAILS_FIRST = f"if [ ! -e tried ]; then touch tried; exit 3; fi\n{QUICK}"
@@ -351,6 +352,15 @@ def call_function(site: Site, fault: Mapping[str, str]) -> Ran:
 def at_most_once(site: Site, ran: Ran) -> None:
     """One that was killed is not begun again by another process, for its function is not there."""
     assert len({line.split()[1] for line in site.trail()}) == len(site.trail()), site.trail()
+
+
+def kind(scenario: Scenario) -> str:
+    """What the victim is."""
+    if scenario.victim == SUPERVISOR:
+        return "the supervisor"
+    if scenario.victim == "host":
+        return "a program with functions"
+    return "a verb inside a run" if scenario.name in INSIDE else "a verb"
 
 
 def verb(name: str, act: Callable[[Site, Mapping[str, str]], Ran], victim: str, **more: Any) -> Scenario:

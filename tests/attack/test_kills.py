@@ -1,21 +1,27 @@
-"""kill -9 of a real process at a call that changes something, in the middle of what it does.
+"""kill -9 of a real process at every call that changes something, before it and in the middle of every write.
 
 Afterwards nothing is lost, nothing was done twice, no document is half, no ghost is left, and `stop` works.
 """
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from attack.harness import MUTATING, Point, counted, kill_points, strike
-from attack.scenarios import BY_NAME, SCENARIOS
+from attack.scenarios import BY_NAME, SCENARIOS, kind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from attack.conftest import Tally
+    from attack.harness import Scenario
 
+LOTS = 64
+SAMPLE = 330  # points of a sample, in all lots together
 OFTEN = ("delegate", "supervisor", "answer", "step", "finish", "stop", "item-approve", "plan", "ask", "init")
 POINTS = 1_500  # of all scenarios together, at least
 
@@ -30,13 +36,40 @@ def test_there_are_enough_points() -> None:
     assert sum(one.least for one in SCENARIOS) >= POINTS
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.soak) for name in BY_NAME]
-)
+@pytest.mark.parametrize("name", OFTEN)
 def test_one_point(folder: Path, name: str) -> None:
-    """In the middle of each scenario, for `make test` of some of them; `make soak` takes the others."""
+    """In the middle of some scenarios, for `make test`."""
     scenario = BY_NAME[name]
-    calls = counted(scenario, MUTATING, folder)
-    points = kill_points(calls)
-    assert len(points) >= scenario.least, calls
-    assert strike(scenario, Point(len(calls) // 2), folder)
+    assert strike(scenario, Point(len(counted(scenario, MUTATING, folder)) // 2), folder)
+
+
+def every_point(folder: Path) -> list[tuple[Scenario, Point]]:
+    found = []
+    for scenario in SCENARIOS:
+        points = kill_points(calls := counted(scenario, MUTATING, folder))
+        assert len(points) >= scenario.least, calls
+        found += [(scenario, point) for point in points]
+    return found
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("lot", range(LOTS))
+def test_every_point(folder: Path, lot: int, tally: Tally, request: pytest.FixtureRequest) -> None:
+    """Each lot takes every 64th point of all scenarios together, or of a sample of them."""
+    points = every_point(folder)
+    if seed := request.config.getoption("--sample"):
+        points = random.Random(seed).sample(points, SAMPLE)
+    points, failures, tried, held = points[lot::LOTS], list[Exception](), Counter[str](), Counter[str]()
+    for scenario, point in points:
+        try:
+            reached = bool(strike(scenario, point, folder))
+            held[kind(scenario)] += reached
+        except Exception as failure:  # noqa: BLE001 - the others are struck all the same
+            reached = True
+            failures.append(failure)
+        tried[kind(scenario)] += reached
+    for what, number in tried.items():
+        tally(f"Kills of {what}", number, held[what])
+    if failures:
+        raise ExceptionGroup(f"{len(failures)} of {len(points)} points", failures)
+    assert tried.total() >= len(points) * 0.8, "the calls of the scenarios differ from run to run"
