@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from overhand.errors import BadInput, Busy, NotAllowed, NotFound, Refused, TimedOut
 from overhand.policy import find_caller, require_known
 from overhand.questions import (
@@ -65,8 +63,12 @@ def ask(
         asking = Asking(text=question, options=option or (), only=closed, step=step or "")
         asked = ask_question(session.store, caller.task, caller.run, asking, caller.by(session.via))
     session.progress(f"Waiting for an answer to question {asked.seq} …")
-    look = partial(_look_for_answer, session, folders, caller.task, asked)
-    return session.wait(Pending([caller.task], look, deadline(seconds), seq=asked.seq))
+    task_id = caller.task
+
+    def look(over: bool) -> Reply | None:
+        return _look_for_answer(session, folders, task_id, asked, over)
+
+    return session.wait(Pending([task_id], look, deadline(seconds), seq=asked.seq))
 
 
 def _look_for_answer(session: Session, folders: RunFolders, task_id: str, asked: Question, over: bool) -> Reply | None:

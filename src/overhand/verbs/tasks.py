@@ -6,8 +6,6 @@ import os
 import time
 
 from overhand.errors import BadInput, Refused, StorageFailed
-from overhand.questions import has_unread_files, take_in_files
-from overhand.record import has_lying_calls
 from overhand.system import epoch_of, is_held, machine_id, now_stamp
 from overhand.verbs.verb import PATIENCE, Reply, Session
 
@@ -81,6 +79,8 @@ def _take_questions(session: Session, task: Task) -> Task:
     """Record questions that an agent wrote as files; a busy task is left as it is."""
     if not task.runs or task.status in ("completed", "cancelled", "rejected"):
         return task
+    from overhand.questions import has_unread_files, take_in_files
+
     if not has_unread_files(session.store, task):
         return task
     from overhand.policy import find_caller
@@ -101,6 +101,7 @@ def needs_supervisor(task: Task) -> bool:
 
 def _settle(session: Session, task: Task) -> Task:
     """Wait for the running supervisor to do it; without one, do it here."""
+    from overhand.record import has_lying_calls
     from overhand.supervisor import hand_to_supervisor, running_supervisor
 
     if running_supervisor(session.store) is not None or has_lying_calls(session.store, task.id):

@@ -7,7 +7,6 @@ the exit status. Text on a terminal is rendered from that object, so `--json` sh
 from __future__ import annotations
 
 import os
-from functools import partial
 
 from overhand.errors import NotFound, OverhandError, Refused, storage_failed
 from overhand.record import Store, find_root
@@ -146,7 +145,8 @@ class Recorded:
         if isinstance(error, OverhandError):
             self._named(error)
         if isinstance(error, Deferred):
-            error.pending.look = partial(self._look, error.pending.look)
+            look = error.pending.look
+            error.pending.look = lambda over: self._look(look, over)
 
     def _look(self, look: Callable[[bool], Reply | None], over: bool) -> Reply | None:
         with self:
