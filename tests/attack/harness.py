@@ -245,10 +245,10 @@ class Attack:
 
 
 class Disk:
-    """A disk that is full for every `overhand` process started with these variables, from `fill` to `free`."""
+    """A disk that is full or broken for every `overhand` process with these variables, from `fill` to `free`."""
 
-    def __init__(self, site: Site) -> None:
-        self.variables = armed(site, "overhand", Point(2**31 - 1, "ENOSPC", "all"), FAILING["ENOSPC"])
+    def __init__(self, site: Site, error: str = "ENOSPC") -> None:
+        self.variables = armed(site, "overhand", Point(2**31 - 1, error, "all"), FAILING[error])
         self._full = Path(self.variables["FAULT_FIRED"])
 
     def fill(self) -> None:

@@ -101,12 +101,13 @@ def test_every_point(folder: Path, error: str, name: str, tally: Tally, request:
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
 @pytest.mark.parametrize("words", [("stop", "1"), ("stop", "1", "--now"), ("stop", "--all")])
-def test_stop_on_a_full_disk(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """What runs is ended although nothing can be recorded; once there is room again, the record says so."""
+def test_stop_where_nothing_can_be_written(tmp_path: Path, words: tuple[str, ...], error: str) -> None:
+    """What runs is ended although nothing can be recorded; once that is possible again, the record says so."""
     with site_at(tmp_path / "site") as site:
         site.shell("worker", HANGS)
-        disk = Disk(site)
+        disk = Disk(site, error)
         site.attacked(disk.variables, *DELEGATE)
         until((site.path / "up").exists, "the agent at work", PATIENCE)
         disk.fill()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from overhand.agents import UNANSWERED, find_driver, lookup
-from overhand.errors import Busy, OverhandError, Refused, storage_failed
+from overhand.errors import Busy, OverhandError, Refused, StorageFailed, storage_failed
 from overhand.items import claim_tag, sync_locked_tag
 from overhand.policy import Actor
 from overhand.record import (
@@ -361,11 +361,18 @@ def is_half_stopped(place: str) -> bool:
 
 
 def living_runs(store: Store, task_id: str) -> list[str]:
-    """The folders of a task's detached runs that are alive, whatever its log says."""
+    """The folders of a task's detached runs that are alive, or may be, whatever its log says."""
     runs = f"{store.record(task_id)}/runs"
     places = [f"{runs}/{name}" for name in sorted(names_in(runs)) if is_run_id(name)]
     # a run in the process of its caller, which must not be ended, has no shim and so no `start`
-    return [place for place in places if os.path.exists(f"{place}/start") and lives(place)]
+    return [place for place in places if os.path.exists(f"{place}/start") and _may_live(place)]
+
+
+def _may_live(place: str) -> bool:
+    try:
+        return lives(place)
+    except StorageFailed:
+        return True  # only its processes can tell
 
 
 def still_alive(store: Store, place: str) -> list[int]:

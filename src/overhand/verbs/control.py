@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents import agent_files, default_agent, find_agent
 from overhand.drafts import workspace_of
-from overhand.errors import BadInput, Busy, NotAllowed, OverhandError, Refused, StorageFailed, TimedOut
+from overhand.errors import BadInput, Busy, NotAllowed, OverhandError, Refused, StorageFailed, TimedOut, storage_failed
 from overhand.policy import (
     Config,
     config_of_task,
@@ -58,7 +58,7 @@ def stop_tasks(session: Session, id: list[str] | None = None, all: bool = False,
     }
     asked = [task_id for task_id, what in was.items() if what == "asked"]
     if unbegun := [t for t, what in was.items() if what == "queued" and session.store.task(t).cause]:
-        hand_to_supervisor(session.store, unbegun)  # the supervisor reports it to the run that delegated it
+        session.hand_over(unbegun)  # the supervisor reports it to the run that delegated it
     _hand_over(session, anyway, {task_id: graces[task_id] for task_id in asked})
     _wait_until_ended(session, anyway, asked, max([graces[task_id] for task_id in asked], default=0.0))
     for task_id in task_ids:
@@ -95,9 +95,10 @@ def _hand_over(session: Session, anyway: StopAnyway, graces: dict[str, float]) -
     try:
         if not graces or hand_to_supervisor(session.store, graces):
             return
-    except OverhandError as error:
+    except (OverhandError, OSError) as error:
+        why = storage_failed(error, "Cannot reach a supervisor") if isinstance(error, OSError) else error
         for task_id, grace in graces.items():
-            anyway.not_handed_over(task_id, error, grace)
+            anyway.not_handed_over(task_id, why, grace)
         return
     raise Refused(
         "The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox."
