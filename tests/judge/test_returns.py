@@ -5,28 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from support.returns import ReturnCase, differences, judge_case, return_cases
 
 CASES = return_cases()
+ALIKE = sorted({case.given["alike"] for case in CASES if "alike" in case.given})
 WRONG = frozenset((Path(__file__).parent / "known_wrong.txt").read_text().split())
 
 
 def test_ids_are_unique_and_the_list_of_wrong_ones_names_cases() -> None:
-    ids = [f"{case.family}:{case.id}" for case in CASES]
+    ids = [*(f"{case.family}:{case.id}" for case in CASES), *(f"alike:{group}" for group in ALIKE)]
     assert len(set(ids)) == len(ids)
     assert set(ids) >= WRONG
 
 
-def _marks(case: ReturnCase) -> list[pytest.MarkDecorator]:
-    known = f"{case.family}:{case.id}" in WRONG
-    return [pytest.mark.xfail(strict=True, reason="a verdict that is known to be wrong")] if known else []
+def _param(value: object, name: str) -> ParameterSet:
+    known = pytest.mark.xfail(strict=True, reason="a verdict that is known to be wrong")
+    return pytest.param(value, id=name, marks=[known] if name in WRONG else [])
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, id=f"{case.family}:{case.id}", marks=_marks(case)) for case in CASES]
-)
+@pytest.mark.parametrize("case", [_param(case, f"{case.family}:{case.id}") for case in CASES])
 def test_judged_right(case: ReturnCase, tmp_path: Path) -> None:
     judged = judge_case(case, tmp_path)
     wrong = differences(case, judged)
     assert not wrong, "\n".join([case.given["why"], *wrong, *judged.problems])
+
+
+@pytest.mark.parametrize("group", [_param(group, f"alike:{group}") for group in ALIKE])
+def test_judged_alike(group: str, tmp_path: Path) -> None:
+    found = [case for case in CASES if case.given.get("alike") == group]
+    statuses = {case.id: judge_case(case, tmp_path / str(number)).status for number, case in enumerate(found)}
+    assert len(set(statuses.values())) == 1, statuses

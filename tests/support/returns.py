@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents import parse_handoff
+from overhand.documents import parse_handoff, wanted_contract
 from overhand.policy import Actor, Config
 from overhand.record import Store, fold
 from overhand.runs import can_be_mended, gather_evidence, judge_run
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 RETURNS = Path(__file__).parents[1] / "judge/returns"
 TASK, RUN, EARLIER = "worker-20261118-101500", "sess_1795000000_abc123", "sess_1794990000_def456"
 _SLUG = re.compile(r"[^A-Za-z0-9]+")
+_FILLED = ("output", "result", "stdout", "said", "returns", "asked")  # where a form can stand
 # every case's project before the run; `had` adds to it
 PROJECT = (
     *("README.md", "LICENSE", "Makefile", "CHANGELOG.md", "package.json", "pyproject.toml", "config/settings.yaml"),
@@ -62,6 +63,7 @@ class JudgedReturn:
     files: frozenset[str]
     decisions: tuple[str, ...]
     data: object
+    contract: str  # the one that the task requires
     repair: bool
     problems: tuple[str, ...]
 
@@ -81,7 +83,7 @@ def _forms(family: str, given: dict[str, Any]) -> Iterator[ReturnCase]:
         yield ReturnCase(family, given["id"], given)
     for number, form in enumerate(given.get("forms", ()), 1):
         text, file = (form, "") if isinstance(form, str) else form
-        one = {key: value.replace("@@", text) if isinstance(value, str) else value for key, value in given.items()}
+        one = {**given, **{key: _filled(given[key], text) for key in _FILLED if key in given}}
         if file:
             one |= {"wrote": [file], "truth": {**given["truth"], "files": [file]}}
         name = f"{given['id']}/{number}-{_SLUG.sub('-', text).strip('-').lower()[:40]}".rstrip("-")
@@ -89,6 +91,10 @@ def _forms(family: str, given: dict[str, Any]) -> Iterator[ReturnCase]:
         if phantom := given.get("phantom"):
             missing = {**one, "wrote": [], "absent": one["wrote"], "truth": phantom}
             yield ReturnCase("false", f"{name}/phantom", {**missing, "why": "the same claim, and no such file"})
+
+
+def _filled(value: str | list[str], form: str) -> str | list[str]:
+    return value.replace("@@", form) if isinstance(value, str) else [line.replace("@@", form) for line in value]
 
 
 def judge_case(case: ReturnCase, folder: Path) -> JudgedReturn:
@@ -102,7 +108,8 @@ def judge_case(case: ReturnCase, folder: Path) -> JudgedReturn:
     handoff = parse_handoff(handoff_text)
     _write_project(root, case.given, Path(folders.record), handoff.deliverables)
     _write_return(case.given, Path(folders.desk), Path(folders.workspace), Path(folders.place), root)
-    spec = {"tree": False, "handoff": handoff_text, "agent": {}, **_contract(case.given, Path(folders.place))}
+    contract = _contract(case.given, Path(folders.place)) or wanted_contract(handoff)
+    spec = {"tree": False, "handoff": handoff_text, "agent": {}, "contract": contract}
     alive = _earlier_run(store, case.given)
     try:
         task = fold(TASK, _events(case.given))
@@ -133,6 +140,7 @@ def judge_case(case: ReturnCase, folder: Path) -> JudgedReturn:
         files=frozenset(fact.path for fact in found.named if _counts(root, fact.path, given)),
         decisions=tuple(one.what for one in (decided.decisions if decided else ())),
         data=value.data if value else None,
+        contract=contract or "",
         repair=can_be_mended(verdict, spec),
         problems=tuple(f"{one.code}: {one.message}" for one in verdict.problems),
     )
@@ -151,6 +159,8 @@ def differences(case: ReturnCase, judged: JudgedReturn) -> list[str]:
         found.append(f"decisions {list(judged.decisions)}, not {truth['decisions']}")
     if "data" in truth and judged.data != truth["data"]:
         found.append(f"data {judged.data!r}, not {truth['data']!r}")
+    if "contract" in truth and judged.contract != truth["contract"]:
+        found.append(f"contract {judged.contract!r}, not {truth['contract']!r}")
     if "has" in truth and not _has(judged.data, truth["has"]):
         found.append(f"data {judged.data!r} without {truth['has']!r}")
     if "summary" in truth and truth["summary"] not in judged.summary:
@@ -183,6 +193,8 @@ def _handoff(given: Mapping[str, Any]) -> str:
     lines = ["# Task Handoff", "", "## Task", given.get("task", "Add refunds to the shop, with tests.")]
     if asked := given.get("asked"):
         lines += ["", "## Expected Deliverables", *(f"- [ ] {line}" for line in asked)]
+    if returns := given.get("returns"):
+        lines += ["", "## Return Requirements", returns]
     if steps := given.get("steps"):
         lines += ["", "## Plan", *(f"- {line}" for line in steps)]
     return "\n".join(lines) + "\n"
@@ -306,11 +318,12 @@ def _stream(agent: str, said: str, ended: str) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines[agent])
 
 
-def _contract(given: Mapping[str, Any], place: Path) -> dict[str, Any]:
+def _contract(given: Mapping[str, Any], place: Path) -> str | None:
     if schema := given.get("schema"):
         (place / "contract.json").write_text(schema)
-        return {"contract": "contract.json"}
-    return {"contract": given["contract"]} if "contract" in given else {}
+        return "contract.json"
+    found: str | None = given.get("contract")
+    return found
 
 
 def _earlier_run(store: Store, given: Mapping[str, Any]) -> int | None:
