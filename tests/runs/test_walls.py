@@ -428,3 +428,37 @@ def test_only_the_commands_of_an_external_job_stand_behind_it(walled: Scene) -> 
     assert not (walled.path / "wrote").exists()
     assert (walled.place(task) / "stderr").read_text().count("Read-only file system") == 3
     assert (walled.place(task) / "job/handle").read_text().strip() == "job-1"
+
+
+# git
+
+
+FILTER = """#!/bin/sh
+for f in "$HOME"/.local/state/overhand/projects/*/tasks/*/log.jsonl README .git/config .git/lfs/kept; do
+    (echo '#' >>"$f") 2>/dev/null && echo "wrote $f" >>"$HOME/filtered"
+done
+echo "asked" >>"$HOME/filtered"
+exec cat
+"""
+
+
+@pytest.mark.parametrize("level", ["read", "work"])
+def test_a_filter_that_a_run_named_in_the_users_configuration_writes_nothing(home: Home, level: str) -> None:
+    """Git runs it, for it can't be told from one of the user's; behind the shield, and LFS has a folder of its own."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["add", "README"], ["commit", "-q", "-m", "one"]):
+        subprocess.run([*git, *words], check=True, **home.outside)
+    home.write("project/.git/lfs/other", "")
+    home.write("filter", FILTER)
+    home.write("plant", f'[filter "own"]\n\tclean = /bin/sh {home.path}/filter\n')
+    home.write("project/.git/info/attributes", "README filter=own\n")
+    change = "cat ~/plant >~/.gitconfig; touch README"
+    home.write("project/.overhand/agents/a.md", agent_file(f"{change}; {RETURN}"))
+    home.overhand("trust", "--yes")
+    (home.project / "README").touch()  # so that git must read it, also where the run can't touch it
+    task = home.overhand("delegate", "plant it", "--agent", "a", "--level", level, "--wait")
+    assert task["runs"][0]["shield"]["held"]
+    filtered = (home.path / "filtered").read_text().splitlines()
+    assert set(filtered) == {"wrote .git/lfs/kept", "asked"}
+    assert (home.project / "README").read_text() == "hello\n"
+    assert task["status"] == "completed"

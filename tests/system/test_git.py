@@ -344,11 +344,39 @@ def test_a_python_filter_of_the_user_does_not_import_from_the_project(ground: Gr
     assert not ground.ran.exists()
 
 
+def test_hooks_of_the_user_are_switched_off_by_their_names(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As git from 2.54 on has them; this one may be older, so its arguments are looked at."""
+    real, said = shutil.which("git"), tmp_path / "said"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/git").write_text(f'#!/bin/sh\necho "$*" >>"{said}"\nexec {real} "$@"\n')
+    (tmp_path / "bin/git").chmod(0o755)
+    ground.git("config", "--global", "hook.own.command", ground.command)
+    ground.git("config", "--global", "hook.own.event", "reference-transaction")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert tag_commit(str(ground.top), "made", "A tag") == "made"
+    *_, last = said.read_text().splitlines()
+    assert "-c hook.own.enabled=false" in last
+    assert "-c core.hooksPath=/dev/null" in last
+
+
 def test_other_variables_of_git_do_not_count(ground: Ground, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path))
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", ground.command)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(ground.top))
+    assert ground.look() == FOUND
+    assert not ground.ran.exists()
+
+
+@pytest.mark.parametrize("target", ["normalTarget", "perfTarget", "eventTarget"])
+def test_no_trace_is_written_to_a_file_that_the_users_configuration_names(ground: Ground, target: str) -> None:
+    """An agent can write there; with a trace it would add lines of its choice to a file of the record."""
+    ground.git("config", "--global", f"trace2.{target}", str(ground.ran))
+    ground.git("status")
+    assert ground.ran.exists()
+    ground.ran.unlink()
     assert ground.look() == FOUND
     assert not ground.ran.exists()
 

@@ -21,7 +21,7 @@ from overhand.documents import (
 from overhand.errors import BadInput, NotFound, Refused, storage_failed
 from overhand.policy import own_cap, own_spending
 from overhand.record import ABSENT, CheckpointSaved, Record, read_state
-from overhand.runs import handover, phases, steps, worktree
+from overhand.runs import handover, phases, steps, walls, worktree
 from overhand.system import now_stamp, random_text, read_file, write_file
 from overhand.words import is_checkpoint_id, slug
 
@@ -114,10 +114,12 @@ def snapshot(store: Store, task: Task, run: str | None, checkpoint_id: str, reas
     """Where the task stands now."""
     history = [event.phase for event in task.phases]
     next_step = steps.progress_of_steps(handover.plan_of(store, task.id))[2]
-    now = worktree.tree_snapshot(store.root)
     began = run or (task.runs[-1].id if task.runs else None)
+    at_work = task.run(began) if began else None
+    enter = walls.enter_git(store, shielded=at_work is not None and at_work.is_shielded)
+    now = worktree.tree_snapshot(store.root, enter)
     before = read_state(f"{store.run_folder(task.id, began)}/tree.json") if began else None
-    changed = worktree.changed_between(store.root, before, now)
+    changed = worktree.changed_between(store.root, before, now, enter)
     used, limit = own_spending(task).tokens, own_cap(task).tokens
     return Checkpoint(
         checkpoint_id=checkpoint_id,

@@ -40,7 +40,7 @@ def checks_after(actor: Actor, task: Task, folder: str, run: Run | None) -> list
 
     They are shielded if the run was, because they execute what it wrote.
     """
-    enter = walls.checks_of(actor.store, task, run)
+    enter = walls.checks_of(actor.store, run)
     before = checks_before(actor, task, enter) if os.path.isdir(_base_folder(actor, task)) else ()
     return _run_all(actor, task, folder, enter, before)
 

@@ -24,7 +24,7 @@ from overhand.questions import (
     take_in_files,
 )
 from overhand.record import Accepted, Judged, Notice, read_state
-from overhand.runs import checks, control, evidence, prepare, result, spending, worktree
+from overhand.runs import checks, control, evidence, prepare, result, spending, walls, worktree
 from overhand.runs.evidence import Collected
 from overhand.runs.judge import Evidence, Verdict, judge_run
 from overhand.runs.result import Case
@@ -219,7 +219,8 @@ def _changes(actor: Actor, task: Task, ended: Run, place: str) -> tuple[list[str
     before = read_state(f"{place}/tree.json")
     if before is None:
         return None, True
-    changed = worktree.changed_between(actor.store.root, before, worktree.tree_snapshot(actor.store.root))
+    root, enter = actor.store.root, walls.enter_git(actor.store, shielded=ended.is_shielded)
+    changed = worktree.changed_between(root, before, worktree.tree_snapshot(root, enter), enter)
     if not changed:
         return changed, True  # nothing that another run could have changed
     began, until = epoch_of(first.created), epoch_of(ended.ended) or float("inf")

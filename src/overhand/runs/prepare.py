@@ -47,13 +47,14 @@ def prepare(actor: Actor, task: Task) -> Prepared:
     take_baseline(actor.store, task, handoff)
     shield = shield_of(actor, agent, task, handoff)
     if task.checks and not task.runs:
-        checks.checks_before(actor, task, walls.enter_checks(actor.store, task.id) if shield.enter else ())
-    return Prepared(agent, handoff, text, worktree.tree_snapshot(actor.store.root), shield=shield)
+        checks.checks_before(actor, task, walls.enter_checks(actor.store) if shield.enter else ())
+    enter = walls.enter_git(actor.store, shielded=bool(shield.enter))  # another run may have written there before
+    return Prepared(agent, handoff, text, worktree.tree_snapshot(actor.store.root, enter), shield=shield)
 
 
 def shield_of(actor: Actor, agent: Agent, task: Task, handoff: Handoff, *, opened: bool = False) -> walls.Shield:
     """The shield of the next run."""
-    read_only = walls.may_only_read(agent, _level(task, agent), handoff)
+    read_only = walls.may_only_read(_level(task, agent), handoff)
     return walls.shield_run(actor, agent, task, read_only=read_only, opened=opened)
 
 

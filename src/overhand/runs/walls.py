@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from overhand.agents import asks_permission, lookup
+from overhand.agents import lookup
 from overhand.documents import promises_files
 from overhand.errors import NotShielded
 from overhand.policy import user_folder
@@ -17,6 +17,7 @@ from overhand.system import (
     Walls,
     plan_mounts,
     probe_shield,
+    repository_of,
     shield_facts,
     shield_words,
     wanted_shield,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _TURNED_OFF = "the setting `shield` is off"
 _OPENED = "you opened it on your terminal"
 _IN_PROCESS = "a function in your own Python process can't be shielded"
-_NOT_CHECKED = 'echo "overhand: not started, because the shield would not hold: $0" >&2; exit 126'
+_NOT_STARTED = 'echo "overhand: not started, because the shield would not hold: $0" >&2; exit 126'
 
 
 class Shield(NamedTuple):
@@ -58,9 +59,9 @@ def shield_setting(config: Config, agent: Agent, settings: Mapping[str, Any]) ->
     return wanted_shield(own, config.least_shield, agent.shield if agent.is_of_project else None)
 
 
-def may_only_read(agent: Agent, level: str, handoff: Handoff) -> bool:
-    """Whether the whole project is read-only for a run: it promises no file, and no person can allow it to write."""
-    return level == "read" and not promises_files(handoff) and not asks_permission(agent)
+def may_only_read(level: str, handoff: Handoff) -> bool:
+    """Whether the whole project is read-only for a run: its level says so, and it promises no file."""
+    return level == "read" and not promises_files(handoff)
 
 
 def shield_run(actor: Actor, agent: Agent, task: Task, *, read_only: bool, opened: bool = False) -> Shield:
@@ -74,7 +75,7 @@ def shield_run(actor: Actor, agent: Agent, task: Task, *, read_only: bool, opene
     if setting == "auto" and opened:
         return Shield({"held": False, "why": _OPENED})
     probe = probe_shield(_state(store))
-    walls, names = walls_of(store, task.id, read_only=read_only)
+    walls, names = walls_of(store, store.workspace(task.id), read_only=read_only)
     plan = plan_mounts(walls) if probe.how != "off" else Plan((), store.root)
     facts = shield_facts(probe, plan, names, actor.env)
     if facts["held"]:
@@ -89,25 +90,25 @@ def _state(store: Store) -> str:
     return os.path.dirname(os.path.dirname(store.home))
 
 
-def walls_of(store: Store, task_id: str, *, read_only: bool, checking: bool = False) -> tuple[Walls, list[str]]:
-    """The walls around a program of this task, and names for them. `read_only`: it has no business in the project.
+def walls_of(store: Store, *writable: str, read_only: bool, make: bool = True) -> tuple[Walls, list[str]]:
+    """The walls around a program that works for this project, and names for them; `read_only`: the project is.
 
     Folders that are missing and could be made from inside are made before, so that they can be protected.
     """
-    root, workspace = store.root, store.workspace(task_id)
+    root, git = store.root, _git_folder(store.root)
     if _is_in(os.path.realpath(os.path.expanduser("~")), root):
         read_only = False  # its programs need their own folders there
-    found = {"record": _state(store), "settings and trust": _made(user_folder(), 0o700)}
+    found = {"record": _state(store), "settings and trust": user_folder()}
     if read_only:
         found["project"] = root
     else:
-        found["other tasks"] = store.workspaces
-        found[".overhand"] = f"{root}/.overhand" if os.path.isdir(f"{root}/.overhand") else ""
-        found["git hooks"] = _made(f"{git}/hooks") if (git := _git_folder(root)) else ""
+        found |= {"other tasks": store.workspaces, ".overhand": f"{root}/.overhand"}
+    if git and not (read_only and _is_in(git, root)):
+        found["git hooks"] = f"{git}/hooks"
     found["Overhand itself"] = _installation(root)
-    protected = {name: path for name, path in found.items() if path}
-    writable = ((workspace,) if not checking else ()) + (() if read_only else (root,))
-    return Walls(tuple(protected.values()), writable, (store.own,), root), list(protected)
+    protected = {name: path for name, path in found.items() if path and _is_there(path, make=make)}
+    rest = () if read_only else (root,)
+    return Walls(tuple(protected.values()), (*writable, *rest), (store.own,), root), list(protected)
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -124,13 +125,14 @@ def _git_folder(folder: str) -> str:
     return f"{folder}/.git"
 
 
-def _made(folder: str, mode: int = 0o777) -> str:
-    """A folder that is there now; empty where it can't be made, from inside neither."""
-    try:
-        os.makedirs(folder, mode, exist_ok=True)
-    except OSError:
-        return ""
-    return folder
+def _is_there(folder: str, *, make: bool) -> bool:
+    """Whether this is a folder now; one that can't be made here can't be made from inside either."""
+    if make and not os.path.isdir(folder):
+        try:
+            os.makedirs(folder, 0o700 if folder == user_folder() else 0o777, exist_ok=True)
+        except OSError:
+            return False
+    return os.path.isdir(folder)
 
 
 def _installation(root: str) -> str:
@@ -139,18 +141,33 @@ def _installation(root: str) -> str:
     return package if os.access(package, os.W_OK) and not _is_in(package, root) else ""
 
 
-def enter_checks(store: Store, task_id: str) -> tuple[str, ...]:
-    """What stands before a check of a shielded run: the walls of its level `work`, with the workspace read-only.
+def enter_checks(store: Store) -> tuple[str, ...]:
+    """What stands before a check of a shielded run: the walls of level `work`, with the workspace read-only.
 
     At level `read`, too, checks may write what they build in the project; the run could not change what they execute.
     """
-    plan = plan_mounts(walls_of(store, task_id, read_only=False, checking=True)[0])
-    return ("/bin/sh", "-c", _NOT_CHECKED, plan.why) if plan.why else tuple(shield_words(plan))
+    return _enter(walls_of(store, read_only=False)[0])
 
 
-def checks_of(store: Store, task: Task, run: Run | None) -> tuple[str, ...]:
+def _enter(walls: Walls) -> tuple[str, ...]:
+    plan = plan_mounts(walls)
+    return ("/bin/sh", "-c", _NOT_STARTED, plan.why) if plan.why else tuple(shield_words(plan))
+
+
+def checks_of(store: Store, run: Run | None) -> tuple[str, ...]:
     """The same for a run that has begun: its checks are shielded if it was."""
-    return enter_checks(store, task.id) if run and run.is_shielded else ()
+    return enter_checks(store) if run and run.is_shielded else ()
+
+
+def enter_git(store: Store, *, shielded: bool) -> tuple[str, ...]:
+    """What stands before a git that looks at what a shielded run wrote: filters of the user's may run, and a run can
+    write to the user's configuration. Git LFS keeps what it converts in a folder of its own.
+    """
+    if not shielded or repository_of(store.root) is None:
+        return ()
+    kept = f"{_git_folder(store.root)}/lfs"
+    writable = (kept,) if os.path.isdir(kept) and not os.path.islink(kept) else ()
+    return _enter(walls_of(store, *writable, read_only=True)[0])
 
 
 # saying
@@ -173,7 +190,7 @@ def expected_shield(store: Store, config: Config, agent: Agent, task: Task, hand
     if setting == "off":
         return {"held": False, "why": _TURNED_OFF}
     probe = probe_shield(_state(store), anew=False)
-    names = walls_of(store, task.id, read_only=may_only_read(agent, task.level, handoff))[1]
+    names = walls_of(store, read_only=may_only_read(task.level, handoff))[1]
     return shield_facts(probe, Plan((), store.root), names, os.environ)
 
 
@@ -199,5 +216,6 @@ def unshielded(run: Run, level: str) -> dict[str, Any]:
 
 
 def probed_shield(store: Store) -> dict[str, Any]:
-    """What this machine can do."""
-    return shield_facts(probe_shield(_state(store)), Plan((), store.root), (), os.environ)
+    """What would hold for a run at level `work` in this project, on this machine."""
+    walls, names = walls_of(store, read_only=False, make=False)
+    return shield_facts(probe_shield(_state(store)), plan_mounts(walls), names, os.environ)

@@ -13,7 +13,7 @@ from overhand.runs.judge import FileFact
 from overhand.system import repository_of, run_git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from overhand.documents import Deliverable
 
@@ -137,12 +137,15 @@ def named_facts(root: str, notes: Iterable[tuple[str, str]]) -> list[FileFact]:
     return facts
 
 
-def tree_snapshot(root: str) -> dict[str, Any] | None:
-    """HEAD and the files that differ from it, each with a mark of its state; None where git cannot tell."""
+def tree_snapshot(root: str, enter: Sequence[str] = ()) -> dict[str, Any] | None:
+    """HEAD and the files that differ from it, each with a mark of its state; None where git cannot tell.
+
+    `enter` are words that put up a shield around git: an agent may have written what it reads.
+    """
     top = repository_of(root)
     # for a submodule's own changes git would start another git in it, which reads its configuration
     how = ("--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
-    status = run_git(root, "status", "--porcelain=v2", "--branch", "-z", *how, "--", ".") if top else None
+    status = run_git(root, "status", "--porcelain=v2", "--branch", "-z", *how, "--", ".", enter=enter) if top else None
     if top is None or status is None:
         return None
     head = ""
@@ -171,7 +174,9 @@ def with_own(root: str, found: dict[str, Any], paths: Iterable[str]) -> dict[str
     return {**found, "own": {path: _mark(os.path.join(root, path)) for path in paths}}
 
 
-def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str] | None:
+def changed_between(
+    root: str, before: dict[str, Any] | None, after: dict[str, Any] | None, enter: Sequence[str] = ()
+) -> list[str] | None:
     """Files that differ between two snapshots; None where that is unknown."""
     if before is None or after is None:
         return None
@@ -180,7 +185,7 @@ def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, A
     if before["head"] != after["head"] and before["head"] and after["head"]:
         # including what was dirty before and was committed unchanged, which git can't tell apart
         how = ("--name-only", "-z", "--relative", "--no-ext-diff", "--no-textconv")
-        names = run_git(root, "diff", *how, before["head"], after["head"]) or ""
+        names = run_git(root, "diff", *how, before["head"], after["head"], enter=enter) or ""
         changed |= {name for name in names.split("\0") if name}
     own = before.get("own", {})
     return sorted(path for path in changed if path not in own or after["dirty"].get(path, own[path]) != own[path])

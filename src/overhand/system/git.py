@@ -9,10 +9,13 @@ takes no folder that only looks like one; git then no longer checks its owner, w
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from overhand.system.files import is_own, names_in, read_file
 from overhand.system.machine import find_program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _PATIENCE = 30  # seconds
 _SETTINGS = (
@@ -28,6 +31,7 @@ _ENVIRONMENT = {
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_ALLOW_PROTOCOL": "none",  # a partial clone would fetch what is missing, from an address that may be a command
     "GIT_NO_LAZY_FETCH": "1",
+    **dict.fromkeys(("GIT_TRACE2", "GIT_TRACE2_EVENT", "GIT_TRACE2_PERF"), "0"),  # ~/.gitconfig can name files for it
     "LC_ALL": "C",
     "PYTHONSAFEPATH": "1",  # a filter of the user's in Python runs in the project and must not import from it
 }
@@ -113,7 +117,7 @@ def tag_commit(root: str, name: str, message: str) -> str | None:
     """Tag the current commit; None if git fails."""
     fallback = ("-c", "user.name=Overhand", "-c", "user.email=overhand@localhost")  # for a git without an identity
     for identity in ((), fallback):
-        if run_git(root, *identity, "tag", "-a", "--no-sign", "-m", message, "--", name) is not None:
+        if run_git(root, *identity, "tag", "-a", "--no-sign", "-m", message, "--", name, writes=True) is not None:
             return name
     return None
 
@@ -128,8 +132,11 @@ def tracked_files(root: str, path: str) -> list[str]:
     return (run_git(root, "ls-files", "-z", "--", path) or "").split("\0")[:-1] if repository_of(root) else []
 
 
-def run_git(root: str, *args: str) -> str | None:
-    """The output of a git command in the repository around a folder; None if there is none, or git fails."""
+def run_git(root: str, *args: str, enter: Sequence[str] = (), writes: bool = False) -> str | None:
+    """The output of a git command in the repository around a folder; None if there is none, or git fails.
+
+    `enter` are words that put up a shield, for what reads files that an agent wrote. Only what `writes` has hooks.
+    """
     repository = find_repository(root)
     if repository is None or not _may_be_used(repository):
         return None
@@ -138,11 +145,11 @@ def run_git(root: str, *args: str) -> str | None:
         "GIT_WORK_TREE": repository.top,
         "GIT_INDEX_FILE": f"{repository.git_dir}/index",
     }
-    more = _disarmed(repository, root, where)
+    more = _disarmed(repository, root, where, enter, hooks=writes)
     if more is None:
         return None
     settings = [word for setting in (*_SETTINGS, *more) for word in ("-c", setting)]
-    return _output(["--no-pager", *settings, "-C", root, *args], where)
+    return _output(["--no-pager", *settings, "-C", root, *args], where, enter)
 
 
 def is_safe_directory(folder: str) -> bool:
@@ -168,18 +175,21 @@ def _may_be_used(repository: Repository) -> bool:
     return all(is_own(part) for part in parts) or is_safe_directory(repository.top)
 
 
-def _disarmed(repository: Repository, root: str, where: dict[str, str]) -> list[str] | None:
+def _disarmed(
+    repository: Repository, root: str, where: dict[str, str], enter: Sequence[str], *, hooks: bool
+) -> list[str] | None:
     """Settings that switch off the programs that the repository's own configuration names; None if that is impossible.
 
-    It is the same list that the next git reads, with all that it includes.
+    It is the same list that the next git reads, with all that it includes. Hooks are switched off by their names, also
+    the user's: before git 2.55 an event cannot be.
     """
     paths = (f"{repository.common_dir}/config", f"{repository.git_dir}/config.worktree")
     texts = [_config_text(path) for path in paths]
     if None in texts:
         return None
-    if not any(word in text for word in _SUSPECT for text in texts if text):
+    if not hooks and not any(word in text for word in _SUSPECT for text in texts if text):
         return []
-    told = _output(["-C", root, "config", "--list", "-z", "--show-scope"], where)
+    told = _output(["-C", root, "config", "--list", "-z", "--show-scope"], where, enter)
     if told is None:
         return None
     words = told.split("\0")
@@ -212,7 +222,7 @@ def _config_text(path: str) -> bytes | None:
     return None if raw is None or len(raw) > _MAX_CONFIG else raw.lower()
 
 
-def _output(args: list[str], where: dict[str, str]) -> str | None:
+def _output(args: list[str], where: dict[str, str], enter: Sequence[str] = ()) -> str | None:
     """What git prints; None if it fails, is missing or takes too long."""
     import subprocess
 
@@ -222,7 +232,7 @@ def _output(args: list[str], where: dict[str, str]) -> str | None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith("GIT_CONFIG_")}
     try:
         done = subprocess.run(
-            [program, *args],
+            [*enter, program, *args],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=_PATIENCE,

@@ -26,6 +26,7 @@ from overhand.record import ABSENT, Accepted, RunEnded, RunStarted, new_run_id
 from overhand.runs import (
     Prepared,
     archive_last_run,
+    enter_git,
     find_checkpoint,
     finish_run,
     lay_out_run,
@@ -191,7 +192,8 @@ def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened
     text, handoff = read_task_handoff(session.store, task_id)
     task = session.store.task(task_id)
     shield = shield_of(actor, agent, task, handoff, opened=True)
-    prepared = Prepared(agent, handoff, text, tree_snapshot(session.root), shield=shield)
+    enter = enter_git(session.store, shielded=task.runs[-1].is_shielded)
+    prepared = Prepared(agent, handoff, text, tree_snapshot(session.root, enter), shield=shield)
     with session.store.lock(task_id, actor.by) as locked:
         require_runnable(session, locked.task, again=True)
         before = locked.task.runs[-1].id
