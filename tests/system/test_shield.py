@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -21,9 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overhand.cli.text import shield_line
-from overhand.system import exit_code, shield, start_detached, stop_detached, wait_for_exit
+from overhand.system import exit_code, shield, start_detached, start_time, stop_detached, wait_for_exit
 from overhand.system.shield import Entry, Plan, ShieldProbe, Walls, plan_mounts, shield_words
-from support import attacks, behind_shield
+from support import attacks, behind_shield, old_kernel
 from support.attacks import ATTACKS, Places
 from support.scene import until
 
@@ -84,6 +85,7 @@ class Ground:
     user: str
     places: Places
     python: str
+    bwrap: str = ""
 
     @property
     def walls(self) -> Walls:
@@ -98,7 +100,8 @@ class Ground:
         return {"env": env, **identity(self.user)}
 
     def argv(self, *argv: str, walls: Walls | None = None) -> list[str]:
-        return [self.python, behind_shield.__file__, json.dumps((walls or self.walls)._asdict()), *argv]
+        how = ("--bwrap", self.bwrap) if self.bwrap else ()
+        return [self.python, behind_shield.__file__, *how, json.dumps((walls or self.walls)._asdict()), *argv]
 
     def run(self, *argv: str, walls: Walls | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
         """A program behind the shield until its end."""
@@ -194,6 +197,15 @@ def ground(user: str) -> Iterator[Ground]:
         yield Ground(user, Places(**{**asdict(at), "victim": victim.pid, "victim_fd": log}), python)
 
 
+@pytest.fixture
+def by_bwrap(ground: Ground) -> Ground:
+    """The same, where bubblewrap does the mounting."""
+    if (program := shutil.which("bwrap", path=PATH)) is None:
+        pytest.skip("bwrap is not installed")
+    ground.bwrap = program
+    return ground
+
+
 def expected(name: str) -> str:
     if ATTACKS[name].result != "signals":
         return ATTACKS[name].result
@@ -216,6 +228,11 @@ def test_an_attack_from_inside(ground: Ground, name: str) -> None:
     else:
         assert set(ends) <= REFUSALS, ends
         assert ground.protected() == before
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_from_inside_bwrap(by_bwrap: Ground, name: str) -> None:
+    test_an_attack_from_inside(by_bwrap, name)
 
 
 @pytest.mark.parametrize("user", ["ordinary"], indirect=True)  # as root it would change this machine
@@ -296,6 +313,13 @@ def test_the_exit_status_is_the_programs(ground: Ground, script: str, code: int)
     assert ground.shell(script).returncode == code
 
 
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 7", 7), ("exit 200", 200), ("kill -TERM $$", 143), ("kill -SEGV $$", 139)]
+)
+def test_bwrap_ends_with_the_programs_exit_status(by_bwrap: Ground, script: str, code: int) -> None:
+    assert by_bwrap.shell(script).returncode == code
+
+
 def test_it_is_the_process_that_was_started_with_its_input_and_environment(ground: Ground) -> None:
     at = ground.places
     text = Path(f"{at.home}/input")
@@ -329,6 +353,14 @@ def test_ordinary_work_goes_on(ground: Ground) -> None:
     assert Path(f"{at.workspace}/new/result").read_text() == "done\n"
 
 
+def test_behind_bwrap_it_has_its_input_folder_and_signals(by_bwrap: Ground) -> None:
+    done = by_bwrap.shell("cat; pwd; grep SigIgn /proc/self/status; nosuch", input="from a pipe\n")
+    said, rest = done.stdout.split("\n", 1)
+    assert (done.returncode, said) == (127, "from a pipe")
+    assert rest.startswith(os.fsencode(by_bwrap.places.tree).decode(**TEXT))
+    assert int(rest.split()[-1], 16) & 0x7FFFFFFF == 0
+
+
 @pytest.mark.parametrize("sandbox", ["unshare -Ur", "bwrap --unshare-user --bind / / --dev /dev"])
 def test_another_sandbox_fits_inside(ground: Ground, sandbox: str) -> None:
     words = sandbox.split()
@@ -336,6 +368,11 @@ def test_another_sandbox_fits_inside(ground: Ground, sandbox: str) -> None:
         pytest.skip(f"{words[0]} is not installed")
     done = ground.run(*words, "/bin/sh", "-c", 'echo x >>"$0" || echo fine', ground.places.log)
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
+
+
+@pytest.mark.parametrize("sandbox", ["unshare -Ur", "bwrap --unshare-user --bind / / --dev /dev"])
+def test_another_sandbox_fits_inside_bwrap(by_bwrap: Ground, sandbox: str) -> None:
+    test_another_sandbox_fits_inside(by_bwrap, sandbox)
 
 
 def test_a_script_without_a_first_line_and_a_missing_program_behave_as_in_a_shell(ground: Ground) -> None:
@@ -350,14 +387,43 @@ def test_a_script_without_a_first_line_and_a_missing_program_behave_as_in_a_shel
 
 
 @pytest.mark.parametrize("user", USERS[:1], indirect=True)  # the shim is started by this process
+def test_stopping_leaves_the_program_behind_bwrap_its_grace(by_bwrap: Ground, tmp_path: Path) -> None:
+    test_stopping_leaves_the_program_its_grace(by_bwrap, tmp_path)
+
+
+@pytest.mark.parametrize("user", USERS[:1], indirect=True)
+@pytest.mark.parametrize("victim", ["pid", "shim"])
+def test_behind_bwrap_a_killed_monitor_ends_the_program_and_a_killed_shim_does_not(
+    by_bwrap: Ground, tmp_path: Path, victim: str
+) -> None:
+    mark = f"shield-{tmp_path.name}-{os.getpid()}"
+    words = [*shield_words(plan_mounts(by_bwrap.walls), by_bwrap.bwrap), "/bin/sh", "-c"]
+    words += [f"echo $$ >{tmp_path}/up.new; mv {tmp_path}/up.new {tmp_path}/up; exec sleep 600"]
+    env = {"PATH": PATH, "OVERHAND_RUN": mark}
+    start_detached(str(tmp_path), words, cwd=str(tmp_path), env=env)
+    until((tmp_path / "up").exists)
+    program = int((tmp_path / "up").read_text())
+    os.kill(int((tmp_path / victim).read_text()), signal.SIGKILL)
+    if victim == "pid":
+        until(lambda: start_time(program) is None, "the end of the program")
+        until(lambda: exit_code(str(tmp_path)) == 137, "the exit status")
+    else:
+        assert start_time(program) is not None
+        assert stop_detached(str(tmp_path), f"OVERHAND_RUN={mark}", grace=30) == []
+        assert start_time(program) is None
+
+
+@pytest.mark.parametrize("user", USERS[:1], indirect=True)  # the shim is started by this process
 def test_stopping_leaves_the_program_its_grace(ground: Ground, tmp_path: Path) -> None:
     plan = plan_mounts(ground.walls)
     script = f"trap 'echo saved >{tmp_path}/work; exit 5' TERM; touch {tmp_path}/ready; while :; do sleep 0.01; done"
     env = {"PATH": PATH, "OVERHAND_RUN": f"shield-{os.getpid()}"}
-    shim = start_detached(str(tmp_path), [*shield_words(plan), "/bin/sh", "-c", script], cwd=str(tmp_path), env=env)
+    words = [*shield_words(plan, ground.bwrap), "/bin/sh", "-c", script]
+    shim = start_detached(str(tmp_path), words, cwd=str(tmp_path), env=env)
     until((tmp_path / "ready").exists)
     agent = int((tmp_path / "pid").read_text())
-    assert os.readlink(f"/proc/{agent}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
+    if not ground.bwrap:
+        assert os.readlink(f"/proc/{agent}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
     assert stop_detached(str(tmp_path), f"OVERHAND_RUN=shield-{os.getpid()}", grace=30) == []
     assert wait_for_exit(str(tmp_path), shim, 30)
     assert exit_code(str(tmp_path)) == 5
@@ -450,15 +516,26 @@ def test_where_no_more_namespaces_are_allowed_it_is_off_and_tried_again(ground: 
         "how": "off",
         "why": "no more user namespaces are allowed (user.max_user_namespaces)",
         "signals": "open",
+        "bwrap": "",
     }
     assert probed(ground, ground.places.home)["how"] == "exec"  # another user namespace, so another key
+
+
+def test_where_the_kernel_is_too_old_bwrap_does_it(by_bwrap: Ground) -> None:
+    older = [by_bwrap.python, old_kernel.__file__]
+    found = probed(by_bwrap, by_bwrap.places.home, *older)
+    assert (found["how"], found["why"], found["bwrap"]) == ("bwrap", "", by_bwrap.bwrap)
+    without = ["env", f"PATH={by_bwrap.places.home}", *older]
+    found = probed(by_bwrap, by_bwrap.places.tree, *without)
+    assert (found["how"], found["bwrap"]) == ("off", "")
+    assert found["why"].startswith("the kernel is too old, Linux 5.12 is needed")
 
 
 def test_a_failure_is_remembered_until_it_is_tried_anew(ground: Ground) -> None:
     folder = ground.places.home
     found = probed(ground, folder)
     cache = Path(folder) / "shield.json"
-    failed = {"how": "off", "why": "as it was once", "signals": "open"}
+    failed = {"how": "off", "why": "as it was once", "signals": "open", "bwrap": ""}
     cache.write_text(json.dumps({**json.loads(cache.read_text()), **failed}))
     assert probed(ground, folder, anew=False) == failed
     assert probed(ground, folder) == found

@@ -44,6 +44,11 @@ class Shield(NamedTuple):
     facts: dict[str, Any] | None = None
     enter: tuple[str, ...] = ()
 
+    @property
+    def keeps_project(self) -> bool:
+        """Whether the whole project is read-only, but for the workspace."""
+        return is_project_kept(self.facts)
+
 
 NO_SHIELD = Shield()
 
@@ -64,6 +69,11 @@ def may_only_read(level: str, handoff: Handoff) -> bool:
     return level == "read" and not promises_files(handoff)
 
 
+def is_project_kept(facts: Mapping[str, Any] | None) -> bool:
+    """Whether the project is read-only behind a shield of which these are the facts."""
+    return "project" in (facts or {}).get("read_only", ())
+
+
 def shield_run(actor: Actor, agent: Agent, task: Task, *, read_only: bool, opened: bool = False) -> Shield:
     """The shield of the task's next run; raises NotShielded where it is required and would not hold.
 
@@ -79,7 +89,7 @@ def shield_run(actor: Actor, agent: Agent, task: Task, *, read_only: bool, opene
     plan = plan_mounts(walls) if probe.how != "off" else Plan((), store.root)
     facts = shield_facts(probe, plan, names, actor.env)
     if facts["held"]:
-        return Shield(facts, tuple(shield_words(plan)))
+        return Shield(facts, tuple(shield_words(plan, probe.bwrap)))
     if setting == "require":
         raise refusal(facts["why"], is_child=bool(task.settings.get("shielded")))
     return Shield(facts)
@@ -146,12 +156,12 @@ def enter_checks(store: Store) -> tuple[str, ...]:
 
     At level `read`, too, checks may write what they build in the project; the run could not change what they execute.
     """
-    return _enter(walls_of(store, read_only=False)[0])
+    return _enter(store, walls_of(store, read_only=False)[0])
 
 
-def _enter(walls: Walls) -> tuple[str, ...]:
-    plan = plan_mounts(walls)
-    return ("/bin/sh", "-c", _NOT_STARTED, plan.why) if plan.why else tuple(shield_words(plan))
+def _enter(store: Store, walls: Walls) -> tuple[str, ...]:
+    plan, bwrap = plan_mounts(walls), probe_shield(_state(store)).bwrap
+    return ("/bin/sh", "-c", _NOT_STARTED, plan.why) if plan.why else tuple(shield_words(plan, bwrap))
 
 
 def checks_of(store: Store, run: Run | None) -> tuple[str, ...]:
@@ -167,7 +177,7 @@ def enter_git(store: Store, *, shielded: bool) -> tuple[str, ...]:
         return ()
     kept = f"{_git_folder(store.root)}/lfs"
     writable = (kept,) if os.path.isdir(kept) and not os.path.islink(kept) else ()
-    return _enter(walls_of(store, *writable, read_only=True)[0])
+    return _enter(store, walls_of(store, *writable, read_only=True)[0])
 
 
 # saying

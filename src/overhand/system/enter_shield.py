@@ -2,6 +2,9 @@
 
 Its arguments: pin=/home/u ro=/home/u/state rw=/home/u/state/tree hide=/home/u/state/x cwd=/home/u/state/tree -- argv…
 
+Where the kernel lets only bubblewrap do this, `bwrap=/usr/bin/bwrap` comes first: then that program does the mounting
+and stays as a monitor, and this entry runs once more inside (`inside=SIGNALS`), looks at the walls and lets go.
+
 It runs by `python -I -S` before every agent, so it imports only what is built in and the core of ctypes, whose rest
 takes 4 ms to import. The program is never started without its shield: whatever fails ends it with exit status 126
 and one line on stderr.
@@ -24,11 +27,12 @@ OPEN_TREE_CLONE = 1
 MOVE_MOUNT_BY_DESCRIPTORS = 0x4 | 0x40  # F_EMPTY_PATH, T_EMPTY_PATH
 MOUNT_ATTR_RDONLY = 1
 RESOLVE_NO_SYMLINKS = 4
-PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
+PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
+ST_RDONLY = 1
 CAP_SETFCAP = 31
 CAPABILITY_VERSION_3 = 0x20080522
 LANDLOCK_CREATE_RULESET_VERSION, LANDLOCK_SCOPE_SIGNAL, ABI_WITH_SCOPES = 1, 2, 6
-ENOENT = 2
+EPERM, ENOENT = 1, 2
 
 # System calls that the C library has no function for; from 424 on they have the same number on all architectures.
 NUMBERS = {
@@ -123,15 +127,20 @@ def _copy(path: str, *, read_only: bool) -> int:
 
 def drop_rights() -> None:
     """Give up every capability. As root keep SETFCAP: a sandbox inside needs it to map user 0, mounts don't heed it."""
-    keeps = CAP_SETFCAP if posix.geteuid() == 0 else None
+    kept = CAP_SETFCAP if posix.geteuid() == 0 else None
     with open("/proc/sys/kernel/cap_last_cap", "rb", buffering=0) as file:
         last = int(file.read())
     for capability in range(last + 1):
-        if capability != keeps:
+        if capability != kept:
             call("prctl", PR_CAPBSET_DROP, capability, 0, 0, 0)
-    kept = 0 if keeps is None else 1 << keeps
-    call("capset", words(CAPABILITY_VERSION_3, 0, size=4), words(kept, kept, 0, 0, 0, 0, size=4))
+    keep_rights(kept)
     call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def keep_rights(capability: int | None) -> None:
+    """Have this capability at most, and let programs inherit none."""
+    kept = 0 if capability is None else 1 << capability
+    call("capset", words(CAPABILITY_VERSION_3, 0, size=4), words(kept, kept, 0, 0, 0, 0, size=4))
 
 
 def scope_signals() -> None:
@@ -164,6 +173,51 @@ def undo_python() -> None:
             posix.unsetenv("LC_CTYPE")
 
 
+# where only bubblewrap may do it
+
+
+def become_bwrap(program: str, walls: list[tuple[str, str]], split: int) -> None:
+    """Have bubblewrap mount the same, and come back inside.
+
+    Its monitor must not end at a signal to the group, or the program would lose its grace: it ignores them, and the
+    program gets them as they were.
+    """
+    for _, path in walls:
+        open_folder(path)  # no link on the way
+    close_folders()
+    mounts = [word for how, path in walls for word in MOUNTED_AS[how](path)]
+    rights = ["--cap-add", "CAP_SETFCAP"] if posix.geteuid() == 0 else []
+    signals = [str(int(one)) for one in GROUP_SIGNALS if _signal.getsignal(one) != _signal.SIG_IGN]
+    for one in GROUP_SIGNALS:
+        _signal.signal(one, _signal.SIG_IGN)
+    begin, rest = sys.orig_argv[: -len(sys.argv[1:])], sys.argv[1:]
+    again = [*begin, f"inside={','.join(signals)}", *(word for word in rest[:split] if not word.startswith("bwrap="))]
+    argv = [program, "--unshare-user", "--cap-drop", "ALL", *rights, "--dev-bind", "/", "/", *mounts, "--"]
+    execute([*argv, *again, *rest[split:]])
+
+
+GROUP_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM)
+MOUNTED_AS = {
+    "pin": lambda path: ["--dev-bind", path, path],
+    "rw": lambda path: ["--dev-bind", path, path],
+    "ro": lambda path: ["--ro-bind", path, path],
+    "hide": lambda path: ["--tmpfs", path, "--remount-ro", path],
+}
+
+
+def come_back(walls: list[tuple[str, str]], signals: str) -> None:
+    """Inside bubblewrap's mounts: see that they are where they should be; end with the monitor, which is our pid."""
+    for number in filter(None, signals.split(",")):
+        _signal.signal(int(number), _signal.SIG_DFL)
+    keep_rights(CAP_SETFCAP if posix.geteuid() == 0 else None)
+    call("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
+    for how, path in walls:
+        folder = open_folder(path)
+        if how in ("ro", "hide") and not posix.fstatvfs(folder).f_flag & ST_RDONLY:
+            raise OSError(EPERM, "bwrap did not mount it", path)
+        posix.close(folder)
+
+
 def end(code: int, text: str) -> "NoReturn":
     """End with one line on stderr."""
     line = " ".join(f"overhand: {text}".splitlines())
@@ -171,16 +225,28 @@ def end(code: int, text: str) -> "NoReturn":
     posix._exit(code)
 
 
+def execute(argv: list[str]) -> None:
+    """Become another program, found on PATH."""
+    program = [word.encode(*ENCODING) for word in argv]
+    call("execvp", program[0], (_Text * (len(program) + 1))(*program), path=argv[0])
+
+
 def main(arguments: list[str]) -> "NoReturn":
     """Enter, and become the program."""
     try:
         split = arguments.index("--")
         options = [word.partition("=")[::2] for word in arguments[:split]]
-        program = [word.encode(*ENCODING) for word in arguments[split + 1 :]]
         undo_python()
-        enter_namespaces()
-        mount_all([option for option in options if option[0] != "cwd"])
-        drop_rights()
+        walls = [option for option in options if option[0] in MOUNTED_AS]
+        given = dict(options)
+        if "bwrap" in given:
+            become_bwrap(given["bwrap"], walls, split)
+        if "inside" in given:
+            come_back(walls, given["inside"])
+        else:
+            enter_namespaces()
+            mount_all(walls)
+            drop_rights()
         scope_signals()
         close_folders()
         for how, path in options:
@@ -191,7 +257,7 @@ def main(arguments: list[str]) -> "NoReturn":
     except Exception as error:  # noqa: BLE001 -- whatever it is, the program must not run
         end(126, f"not started, because the shield failed: {error!r}")
     try:
-        call("execvp", program[0], (_Text * (len(program) + 1))(*program))
+        execute(arguments[split + 1 :])
     except OSError as error:
         end(127 if error.errno == ENOENT else 126, f"cannot start {arguments[split + 1]}: {error.strerror}")
     end(126, "not started")

@@ -59,9 +59,10 @@ class Plan(NamedTuple):
 class ShieldProbe(NamedTuple):
     """Whether this machine lets us put up a shield, else why not; and whether signals stay inside it."""
 
-    how: Literal["exec", "off"]
+    how: Literal["exec", "bwrap", "off"]
     why: str = ""
     signals: Literal["scoped", "open"] = "open"
+    bwrap: str = ""  # the program that mounts, where we may not
 
 
 class Entry(NamedTuple):
@@ -237,14 +238,15 @@ def _unescaped(text: str) -> str:
 # entering
 
 
-def shield_words(plan: Plan) -> list[str]:
+def shield_words(plan: Plan, bwrap: str = "") -> list[str]:
     """What stands before a program's arguments: it puts up the shield and becomes the program in the same process.
 
-    It ends with the program's exit status, or with 126 and one line on stderr if the shield can't be put up.
+    It ends with the program's exit status, or with 126 and one line on stderr if the shield can't be put up. With
+    `bwrap`, that program stays between as a monitor.
     """
     if plan.why:
         raise ValueError(plan.why)
-    walls = [f"{how}={path}" for how, path in plan.mounts]
+    walls = [*([f"bwrap={bwrap}"] if bwrap else []), *(f"{how}={path}" for how, path in plan.mounts)]
     return [sys.executable, "-I", "-S", "-c", _ENTER, os.path.dirname(__file__), *walls, f"cwd={plan.cwd}", "--"]
 
 
@@ -276,7 +278,7 @@ def probe_shield(folder: str, *, anew: bool = True) -> ShieldProbe:
         if found is not None and found.how == "off" and not anew:
             return found
         if found is None or found.how == "off":
-            found = _try(folder, settings)
+            found = _try_all(folder, settings)
             _remember(folder, key, found)
         _probed[key] = found
     return _probed[key]
@@ -304,7 +306,7 @@ def _place_in_the_kernel() -> list[str]:
 def _remembered(folder: str, key: str) -> ShieldProbe | None:
     try:
         known = json.loads(_read(f"{folder}/{_CACHE}"))
-        return ShieldProbe(known["how"], known["why"], known["signals"]) if known["key"] == key else None
+        return ShieldProbe(*(known[field] for field in ShieldProbe._fields)) if known["key"] == key else None
     except (ValueError, TypeError, KeyError):
         return None
 
@@ -316,7 +318,16 @@ def _remember(folder: str, key: str, probe: ShieldProbe) -> None:
         return  # a full disk: the next process tries again
 
 
-def _try(folder: str, settings: Mapping[str, str]) -> ShieldProbe:
+def _try_all(folder: str, settings: Mapping[str, str]) -> ShieldProbe:
+    """By ourselves, else by bubblewrap: an older kernel has what it needs, and AppArmor may have a profile for it."""
+    found = _try(folder, settings)
+    if found.how == "off" and (program := machine.find_program("bwrap")):
+        other = _try(folder, settings, program)
+        return other if other.how != "off" else found
+    return found
+
+
+def _try(folder: str, settings: Mapping[str, str], bwrap: str = "") -> ShieldProbe:
     import subprocess
 
     place = f"{os.path.realpath(folder)}/shield-{files.random_text(8)}"
@@ -325,7 +336,7 @@ def _try(folder: str, settings: Mapping[str, str]) -> ShieldProbe:
     except OSError as error:
         return ShieldProbe("off", f"it could not be tried: {error}")
     plan = Plan((("ro", place),), "/")
-    argv = [*shield_words(plan), "/bin/sh", "-c", _TRY, place, str(os.getpid())]
+    argv = [*shield_words(plan, bwrap), "/bin/sh", "-c", _TRY, place, str(os.getpid())]
     try:
         env = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{os.defpath}"}  # it needs readlink
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, env=env, timeout=30, check=False)
@@ -343,7 +354,7 @@ def _try(folder: str, settings: Mapping[str, str]) -> ShieldProbe:
         return ShieldProbe("off", "a write behind it was not refused")
     if namespace == os.readlink("/proc/self/ns/user"):
         return ShieldProbe("off", "no user namespace was made")
-    return ShieldProbe("exec", "", "scoped" if signals == "scoped" else "open")
+    return ShieldProbe("bwrap" if bwrap else "exec", "", "scoped" if signals == "scoped" else "open", bwrap)
 
 
 def explain_failure(error: str, settings: Mapping[str, str]) -> str:
