@@ -48,7 +48,7 @@ def show(project: ProjectDir, handle: object = "1") -> dict[str, Any]:
 
 
 def notes(project: ProjectDir) -> list[str]:
-    path = project.path / "toy.txt"
+    path = Path(f"{project.path}.notes")
     return path.read_text().splitlines() if path.exists() else []
 
 
@@ -190,6 +190,19 @@ def test_a_level_withholds_and_a_person_grants(project: ProjectDir) -> None:
     assert project.run("wait", "1").code in (0, 1)
     assert notes(project)[-2:] == ["touch x -> yes", "touch x -> no"]
     assert [p["code"] for p in show(project)["problems"]] == ["permission-denied"]
+
+
+def test_a_change_of_the_project_is_refused_unasked_at_level_read(project: ProjectDir, tmp_path: Path) -> None:
+    """The shield keeps the project read-only, so a person would be asked in vain; elsewhere an answer counts."""
+    inside, outside = str(project.path / "a.txt"), str(tmp_path / "b.txt")
+    toy(project, f"write:{inside}", f"write:{outside}", "return", allow=["edit: *"])
+    told = project.run("delegate", "do it", "--agent", "toy", "--read-only", "--set=shield=require", "--json")
+    assert "changes to the project are refused" in told.json["may"]
+    project.run("wait", "1")
+    shown = show(project)
+    assert notes(project)[-2:] == [f"{inside} -> no", f"{outside} -> yes"]
+    assert shown["questions"] == []
+    assert [p["code"] for p in shown["problems"]] == ["permission-denied"]
 
 
 def test_always_for_this_task_holds_for_the_next_run_too(project: ProjectDir) -> None:

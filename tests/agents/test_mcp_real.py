@@ -164,12 +164,34 @@ def test_the_plugin_has_a_command_a_skill_and_the_server(tmp_path: Path) -> None
     assert CLIENTS["claude"].headless[0] == "claude"
 
 
+@pytest.mark.case("denied", agent="claude")
+def test_a_change_of_the_project_is_refused_unasked_at_level_read(tmp_path: Path) -> None:
+    script: list[dict[str, Any]] = [
+        {"ops": [{"write": {"path": "{project}/new.txt", "content": "new\n"}}]},
+        {"ops": [{"bash": {"command": "echo it >new.txt"}}]},
+        {"ops": [mcp("finish", status="completed", summary="Tried it.")]},
+        {"text": "Over."},
+    ]
+    with house("claude", tmp_path, {"run": script}) as place:
+        place.delegate("Write it. script:run", "--read-only", "--set", "shield=require", wait=False)
+        (asked,) = until(partial(questions_of, place), "the question")
+        assert asked["question"].endswith("echo it >new.txt")
+        place.run("answer", "1", "Allow once", check=True)
+        done = place.judged()
+        first, second = (str(row["results"][-1]) for row in place.rows("run")[1:3])
+        assert "the project is read-only" in first
+        assert "Read-only file system" in second
+        assert not (place.path / "new.txt").exists()
+        assert (done["summary"], len(done["questions"])) == ("Tried it.", 1)
+
+
 @pytest.mark.case("granted", agent="claude")
 @pytest.mark.case("denied", agent="claude")
 @pytest.mark.parametrize("answer", ["Allow once", "Reject"])
 def test_what_a_level_withholds_is_asked_of_a_person(answer: str, tmp_path: Path) -> None:
+    there = tmp_path / "new.txt"
     script: list[dict[str, Any]] = [
-        {"ops": [{"write": {"path": "{project}/new.txt", "content": "new\n"}}]},
+        {"ops": [{"write": {"path": str(there), "content": "new\n"}}]},
         {"ops": [mcp("finish", status="completed", summary="Tried it.")]},
         {"text": "Over."},
     ]
@@ -177,11 +199,11 @@ def test_what_a_level_withholds_is_asked_of_a_person(answer: str, tmp_path: Path
         place.delegate("Write it. script:run", "--read-only", wait=False)
         (asked,) = until(partial(questions_of, place), "the question")
         assert (asked["via"], asked["closed"]) == ("permission", True)
-        assert "new.txt" in asked["question"]
+        assert asked["question"].endswith(f"; the project stays read-only): {there}")
         assert answer in asked["options"]
         place.run("answer", "1", answer, check=True)
         done = place.judged()
-        assert (place.path / "new.txt").exists() == (answer != "Reject")
+        assert there.exists() == (answer != "Reject")
         assert done["summary"] == "Tried it."
         offered = {tool for row in place.rows("run") for tool in row["tools"]}
         assert not [tool for tool in offered if "permit" in tool]

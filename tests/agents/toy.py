@@ -82,8 +82,8 @@ class Toy:
         return acp.PromptResponse(stop_reason=stop, usage=usage)
 
     def note(self, line: str) -> None:
-        """For the test to read."""
-        with open("toy.txt", "a", encoding="utf-8") as file:
+        """For the test to read, beside the project, which may be read-only."""
+        with open(f"{os.getcwd()}.notes", "a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
     async def do_say(self, session: str, text: str) -> None:

@@ -22,7 +22,7 @@ from overhand.policy import load_config
 from overhand.runs import probed_shield
 from overhand.runs.walls import shield_setting
 from overhand.system import start_time
-from support import seeker
+from support import old_kernel, seeker
 from support.scene import kill, until
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ SOURCE = Path(__file__).parents[2] / "src"
 ORDINARY = 12345  # a user id without an account
 AM_ROOT = os.geteuid() == 0
 USERS = ["root", "ordinary"] if AM_ROOT else ["ordinary"]
+ASK = """printf '{"seq": 1, "question": "which?", "options": ["a", "b"]}' >"$d/ipc/q.tmp"
+mv "$d/ipc/q.tmp" "$d/ipc/001.question"; touch asked; exec sleep 600"""
 RETURN = """printf '{"status": "completed", "summary": "done"}' >"$OVERHAND_RESULT" """
 
 
@@ -203,11 +205,48 @@ def test_level_read_holds_for_any_command(walled: Scene) -> None:
     assert "cannot create changed: Read-only file system" in (walled.place(task) / "stderr").read_text()
 
 
-def test_a_file_that_is_promised_can_be_written_by_one_that_may_only_read(walled: Scene) -> None:
-    walled.shell("worker", f"echo x >report.md; {RETURN}")
-    task = walled.delegate("write it", "--deliverable", "report.md", "--level", "work")
-    assert walled.judged(task).status == "completed"
+@pytest.mark.parametrize(("more", "status"), [("", "completed"), ("echo x >other.md; ", "partial")])
+def test_a_file_that_is_promised_can_be_written_by_one_that_may_only_read(
+    walled: Scene, more: str, status: str
+) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=walled.path, check=True)
+    (walled.path / ".git/info/exclude").write_text("trail\n")
+    walled.shell("worker", f"echo x >report.md; {more}{RETURN}")
+    task = walled.delegate("write it", "--deliverable", "report.md", "--read-only")
+    assert walled.judged(task).status == status
     assert (walled.path / "report.md").exists()
+    shown = walled.json("show", task, code=None)
+    assert "project" not in shown["runs"][0]["shield"]["read_only"]
+    wrong = [one["message"] for one in shown["problems"] if one["code"] == "read-only-changed"]
+    beyond = "The task may only read, yet files changed beyond what it promises: other.md."
+    assert wrong == ([beyond] if more else [])
+
+
+def test_its_prompt_says_that_the_project_is_read_only(walled: Scene) -> None:
+    for level, said in (("read", True), ("work", False)):
+        task = walled.delegate("look at it", "--level", level)
+        walled.judged(task)
+        prompt = (walled.place(task) / "prompt.md").read_text()
+        assert ("which is read-only for you" in prompt) == said
+
+
+def test_a_settings_folder_that_is_missing_cannot_be_made_by_a_run(walled: Scene) -> None:
+    """It would count again if the user had trusted it once and removed it since."""
+    own = walled.project.config_home / "overhand"
+    (own / "agents").mkdir(parents=True)
+    (own / "config.toml").write_text('shield = "require"\n[limits]\nanswer_wait = "0.1s"\n')
+    forge = "mkdir .overhand; echo forged >.overhand/config.toml; mv .overhand away"
+    script = f"d=${{OVERHAND_HANDOFF%/*}}; if [ ! -e asked ]; then {ASK}; fi; {forge}; {RETURN}"
+    (own / "agents/a.md").write_text(agent_file(script))
+    task = walled.delegate("x", "--agent", "a")
+    walled.appears("asked")
+    until(lambda: walled.state(task).open_questions, "the question")
+    until(lambda: walled.state(task).current_run is None, "parked")
+    shutil.rmtree(walled.path / ".overhand")
+    walled.json("answer", task, "1", "a")
+    until(lambda: walled.state(task).status == "completed", "completed")
+    assert [run.is_shielded for run in walled.state(task).runs] == [True, True]
+    assert list((walled.path / ".overhand").iterdir()) == []
 
 
 # which setting counts
@@ -285,6 +324,38 @@ def test_where_it_is_required_and_would_not_hold_nothing_is_started(scene: Scene
     assert error["message"] == f"A shield is required, and there is none here: {WHY}."
     assert "overhand doctor" in error["hint"]
     assert scene.ids() == []
+
+
+def where_only_bwrap_works(scene: Scene, *args: str) -> dict[str, Any]:
+    """`overhand ARGS`, and the supervisor that it starts, on a kernel that is too old for the shield's own calls."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("bwrap is not installed")
+    scene.project.trust_files()
+    argv = [sys.executable, old_kernel.__file__, sys.executable, "-m", "overhand", *args, "--json"]
+    environment = scene.project.environment()
+    done = subprocess.run(argv, cwd=scene.path, env=environment, capture_output=True, text=True, check=False)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_where_only_bwrap_works_a_run_its_checks_and_git_stand_behind_it(walled: Scene) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=walled.path, check=True)
+    walled.shell("worker", f"touch made; touch .overhand/forged; {RETURN}")
+    check = "test -e made && ! touch .overhand/forged && ! touch .agent-workspaces/x"
+    task = where_only_bwrap_works(walled, "delegate", "x", "--agent", "worker", "--verify", check, "--wait")
+    assert (task["status"], task["verified"]) == ("completed", "all"), task["problems"]
+    assert task["runs"][0]["shield"]["how"] == "bwrap"
+    assert "made" in task["look_at"]["changed"]
+    assert not (walled.path / ".overhand/forged").exists()
+
+
+def test_where_only_bwrap_works_a_stopped_program_has_its_grace(walled: Scene) -> None:
+    walled.shell("worker", "trap 'echo saved >work; exit 5' TERM; touch up; while :; do sleep 0.01; done")
+    task = where_only_bwrap_works(walled, "delegate", "x", "--agent", "worker")["task_id"]
+    walled.appears("up")
+    assert walled.json("stop", task)["tasks"][0]["status"] == "cancelled"
+    assert (walled.path / "work").read_text() == "saved\n"
+    assert (walled.state(task).runs[-1].exit, walled.strays(task)) == (5, [])
 
 
 def test_doctor_says_whether_runs_can_be_shielded(walled: Scene) -> None:
@@ -387,9 +458,7 @@ def test_its_program_cannot_signal_what_is_outside(walled: Scene) -> None:
 
 
 def test_a_question_by_file_parks_and_resumes_it(walled: Scene) -> None:
-    ask = """printf '{"seq": 1, "question": "which?", "options": ["a", "b"]}' >"$d/ipc/q.tmp"
-        mv "$d/ipc/q.tmp" "$d/ipc/001.question"; touch asked; exec sleep 600"""
-    walled.shell("worker", f"d=${{OVERHAND_HANDOFF%/*}}; if [ ! -e asked ]; then {ask}; fi; {RETURN}")
+    walled.shell("worker", f"d=${{OVERHAND_HANDOFF%/*}}; if [ ! -e asked ]; then {ASK}; fi; {RETURN}")
     walled.project.config('shield = "require"\n[limits]\nanswer_wait = "0.1s"\n')
     task = walled.delegate()
     walled.appears("asked")

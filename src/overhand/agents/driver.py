@@ -126,6 +126,7 @@ class Job:
     deny: tuple[str, ...] = ()
     inputs: str = ""  # the file with the inputs of a plan's node
     enter: tuple[str, ...] = ()  # words before a program's own that put up the run's shield
+    walled: bool = False  # the shield keeps the whole project read-only, but for the workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,10 @@ _BEFORE = ("env", "sudo", "command", "exec", "nohup", "time", "then", "do", "els
 _LONG = 70  # characters of a pattern that is offered: options in the log are short
 
 
-def describe_level(level: str, *, asks: bool) -> str:
-    """The level's description that a person sees at the start."""
+def describe_level(level: str, *, asks: bool, walled: bool = False) -> str:
+    """The level's description that a person sees at the start; `walled`: a shield keeps the project read-only."""
     more = "what else it wants becomes a question" if asks else "what else it wants is denied where its program can"
+    more = f"changes to the project are refused; {more}" if walled else more
     return f"{LEVELS[level]}{'' if level == 'full' else f'; {more}'}; a worktree is not a sandbox"
 
 
@@ -58,15 +59,25 @@ class ToolRequest:
 
 
 class Policy:
-    """What a run may do: its level, its agent's patterns, the folders that are its own."""
+    """What a run may do: its level, its agent's patterns, the folders that are its own.
 
-    __slots__ = ("allow", "beyond", "deny", "level", "place", "project")
+    Behind a shield that keeps the project read-only, `workspace` is what it can change there, whatever a person says.
+    """
+
+    __slots__ = ("allow", "beyond", "deny", "level", "place", "project", "workspace")
 
     def __init__(
-        self, level: str, project: str, place: str, allow: Iterable[str] = (), deny: Iterable[str] = ()
+        self,
+        level: str,
+        project: str,
+        place: str,
+        allow: Iterable[str] = (),
+        deny: Iterable[str] = (),
+        workspace: str = "",
     ) -> None:
         self.level, self.allow, self.deny = level, tuple(allow), tuple(deny)
         self.project, self.place = os.path.realpath(project), os.path.realpath(place)
+        self.workspace = os.path.realpath(workspace) if workspace else ""
         self.beyond = False  # True if a sandbox permits what the level allows, so that every request lies outside it
 
 
@@ -90,7 +101,7 @@ def request(kind: str | None, tool: str, raw: object, locations: Iterable[str] =
 
 def rule(asked: ToolRequest, policy: Policy) -> str:
     """`allow`, `deny` or `ask`, by level and patterns alone."""
-    if any(matches(pattern, asked, denies=True) for pattern in policy.deny):
+    if any(matches(pattern, asked, denies=True) for pattern in policy.deny) or _is_impossible(asked, policy):
         return "deny"
     if policy.level == "full" or any(matches(pattern, asked) for pattern in policy.allow):
         return "allow"
@@ -98,9 +109,19 @@ def rule(asked: ToolRequest, policy: Policy) -> str:
         return "allow"
     if asked.kind in CHANGING and asked.paths:
         room = (policy.place, policy.project) if policy.level == "work" else (policy.place,)
-        inside = all(any(path == one or path.startswith(f"{one}/") for one in room) for path in asked.paths)
-        return "allow" if inside else "ask"
+        return "allow" if all(any(_is_in(path, one) for one in room) for path in asked.paths) else "ask"
     return "allow" if policy.level == "work" and not policy.beyond and asked.kind != "switch_mode" else "ask"
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def _is_impossible(asked: ToolRequest, policy: Policy) -> bool:
+    """Whether it would change the project behind a shield that keeps it read-only: nobody is asked in vain."""
+    if not policy.workspace or asked.kind not in CHANGING:
+        return False
+    return any(_is_in(path, policy.project) and not _is_in(path, policy.workspace) for path in asked.paths)
 
 
 def _is_ours(asked: ToolRequest) -> bool:
@@ -197,7 +218,15 @@ def wording(asked: ToolRequest, policy: Policy) -> str:
     """The question's text; it begins with the request's digest, which survives if a long text is cut."""
     what = "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in asked.what[:2001])
     shown = what if len(what) <= 2000 else what[:2000] + "…"
-    return f"{_opening(asked)} level {policy.level} withholds it): {shown}"
+    but = "; the project stays read-only" if policy.workspace else ""
+    return f"{_opening(asked)} level {policy.level} withholds it{but}): {shown}"
+
+
+def denial(asked: ToolRequest, policy: Policy) -> str:
+    """What an agent is told whose request was denied."""
+    if _is_impossible(asked, policy):
+        return f"The task may only read, so the project is read-only: {asked}. Say in your return what should change."
+    return f"It was not allowed: {asked}"
 
 
 def _opening(asked: ToolRequest) -> str:
@@ -254,14 +283,14 @@ def verdict(answer: str | None) -> str:
     return "allow" if answer and answer.startswith((ONCE, ALWAYS)) else "deny"
 
 
-def decide(store: Store, task_id: str, run_id: str, asked: ToolRequest) -> str | Question:
-    """`allow` or `deny`, if that is decided; else the question that waits for a person."""
+def policy_of(store: Store, task_id: str, run_id: str) -> Policy:
+    """What a run may do, as it was when it began."""
     from overhand.system import load_line, read_file
 
     desk = store.desk(task_id, run_id)
     spec = load_line((read_file(f"{store.run_folder(task_id, run_id)}/spec.json") or b"{}").decode())
-    policy = Policy(spec.get("level", "read"), store.root, desk, spec.get("allow", ()), spec.get("deny", ()))
-    return begin(store, task_id, run_id, asked, policy, "mcp")
+    own = store.workspace(task_id) if spec.get("walled") else ""
+    return Policy(spec.get("level", "read"), store.root, desk, spec.get("allow", ()), spec.get("deny", ()), own)
 
 
 class Waiting:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from overhand.runs.spending import tree_spending, usage_event
     from overhand.runs.steps import STEP_STATES, StepItem, asked_suffix, failed_suffix, mark_step, read_steps
     from overhand.runs.steps import step_progress
-    from overhand.runs.walls import enter_git, expected_shield, probed_shield, require_no_shield, require_shield
-    from overhand.runs.walls import unshielded
+    from overhand.runs.walls import enter_git, expected_shield, is_project_kept, probed_shield, require_no_shield
+    from overhand.runs.walls import require_shield, unshielded
     from overhand.runs.worktree import deliverable_facts, named_facts, path_inside, read_baseline, tree_snapshot
 else:
     __getattr__ = lazy_names(
@@ -59,7 +59,8 @@ else:
             "spending": "USAGE_FILE capped_above final_usage mend_spending reported_usage require_budget_left "
             "reserve_budget settle_budget spent_today tree_spending usage_event",
             "steps": "STEP_STATES StepItem asked_suffix failed_suffix mark_step read_steps step_progress",
-            "walls": "enter_git expected_shield probed_shield require_no_shield require_shield unshielded",
+            "walls": "enter_git expected_shield is_project_kept probed_shield require_no_shield require_shield "
+            "unshielded",
             "worktree": "deliverable_facts named_facts path_inside read_baseline tree_snapshot",
         },
     )

@@ -318,11 +318,14 @@ def _steps(evidence: Evidence) -> list[Problem]:
 def _changes(evidence: Evidence) -> list[Problem]:
     if not evidence.changed:
         return []
-    if evidence.read_only:
-        some = ", ".join(evidence.changed[:5])
-        return [_substance("read-only-changed", f"The task may only read, yet files changed: {some}.")]
-    listed = {fact.path for fact in (*evidence.deliverables, *evidence.named)}
+    named = () if evidence.read_only else evidence.named
+    listed = {fact.path for fact in (*evidence.deliverables, *named)}
     folders = tuple(f"{path.rstrip('/')}/" for path in listed)
     unlisted = [path for path in evidence.changed if path not in listed and not path.startswith(folders)]
-    some = ", ".join(unlisted[:10])
-    return [_substance("changed-unlisted", f"Also changed: {some}.", "warning")] if unlisted else []
+    if not unlisted:
+        return []
+    if evidence.read_only:
+        beyond = " beyond what it promises" if evidence.deliverables else ""
+        some = f"{beyond}: {', '.join(unlisted[:5])}"
+        return [_substance("read-only-changed", f"The task may only read, yet files changed{some}.")]
+    return [_substance("changed-unlisted", f"Also changed: {', '.join(unlisted[:10])}.", "warning")]

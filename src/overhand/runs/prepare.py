@@ -102,6 +102,7 @@ def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepare
         deny=_patterns(agent, "deny"),
         inputs=prompt.inputs_file_of(store, task),
         enter=prepared.shield.enter,
+        walled=prepared.shield.keeps_project,
     )
     write_new(f"{place}/prompt.md", job.prompt)
     os.mkdir(f"{place}/waiting", 0o700)  # watched from the beginning: calls of the run that wait leave marks there
@@ -118,7 +119,8 @@ def run_prompt(store: Store, task: Task, run_id: str, prepared: Prepared, sessio
         opening = prompt.opening_again(prepared.text)
     else:
         workspace = store.workspace(task.id)
-        opening = prompt.opening(prepared.agent, prepared.text, task, workspace, prepared.allowance)
+        walled, allowance = prepared.shield.keeps_project, prepared.allowance
+        opening = prompt.opening(prepared.agent, prepared.text, task, workspace, allowance, walled=walled)
     messages = [handover.whole_message(store, task.id, one) for one in task.messages if one.run == run_id]
     return prompt.compose(opening, messages, task, store.desk(task.id, run_id), _problems_to_repair(store, task))
 
@@ -169,6 +171,7 @@ def _spec(actor: Actor, task: Task, run_id: str, prepared: Prepared, session: st
         "tree": prepared.tree is not None,
         "level": _level(task, agent),
         **patterns,
+        **({"walled": True} if prepared.shield.keeps_project else {}),
         "deadline": {"boot": boot_id(), "mono": round(time.monotonic() + task.timeout, 3)},
         "grace": limits.stop_grace,
         "max_output": limits.max_output,

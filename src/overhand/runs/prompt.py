@@ -21,14 +21,18 @@ RUN_MARKER = "OVERHAND_RUN"  # in the environment of everything a run starts
 
 _LEVELS = {
     "read": "You may read anything in the project and must not change files outside your own run folder.",
+    "walled": "You may read anything in the project, which is read-only for you; write in your own run folder, and say "
+    "in your return what should change.",
     "work": "You may edit files and run commands in the project.",
     "full": "You may do whatever the task needs.",
 }
 
 
-def opening(agent: Agent, handoff: str, task: Task, workspace: str, allowance: Amount | None) -> list[str]:
-    """How the prompt of a new session begins: its role, its task and the rules."""
-    ground = _ground(agent, task, workspace, "## Plan" in handoff)
+def opening(
+    agent: Agent, handoff: str, task: Task, workspace: str, allowance: Amount | None, *, walled: bool = False
+) -> list[str]:
+    """How the prompt of a new session begins: its role, its task and the rules; `walled`: the project is read-only."""
+    ground = _ground(agent, task, workspace, "walled" if walled else task.level, "## Plan" in handoff)
     if allowance is not None:
         ground += f"\n- Stay within this budget: {say_budget(allowance)}. At 95 % of it you are stopped."
     return [agent.body, handoff.strip(), ground]
@@ -54,8 +58,8 @@ def compose(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _ground(agent: Agent, task: Task, workspace: str, has_plan: bool) -> str:
-    lines = ["## Ground rules", f"- {_LEVELS[task.level]}"]
+def _ground(agent: Agent, task: Task, workspace: str, level: str, has_plan: bool) -> str:
+    lines = ["## Ground rules", f"- {_LEVELS[level]}"]
     lines.append(
         '- If you cannot go on without an answer: `"$OVERHAND" ask "question" --option a --option b` waits and prints '
         "it ($OVERHAND is the path of the command `overhand`). "

@@ -20,7 +20,7 @@ from overhand.drafts import Brief, Draft, brief_from_words, build_draft, nothing
 from overhand.errors import BadInput, OverhandError, Refused
 from overhand.policy import find_caller, load_config, require_trusted
 from overhand.record import ChildRefused
-from overhand.runs import expected_shield, read_task_handoff, require_shield
+from overhand.runs import expected_shield, is_project_kept, read_task_handoff, require_shield
 from overhand.system import Lock
 from overhand.verbs.setup import ask_for_trust
 from overhand.verbs.verb import Recorded, Reply, Session, about_task
@@ -220,9 +220,9 @@ def _receipt(
     shield = expected_shield(session.store, config, agent, task, handoff)
     receipt["shield"] = shield
     if agent.real:
-        may, unheld = describe_level(task.level, asks=asks_permission(agent)), find_driver(agent.driver).unheld
-        is_open = unheld and task.level == "read" and "project" not in shield.get("read_only", ())
-        receipt["may"] = f"{may}. {unheld}" if is_open else may
+        walled, unheld = is_project_kept(shield), find_driver(agent.driver).unheld
+        may = describe_level(task.level, asks=asks_permission(agent), walled=walled)
+        receipt["may"] = f"{may}. {unheld}" if unheld and task.level == "read" and not walled else may
     return {
         **receipt,
         "timeout": task.timeout,

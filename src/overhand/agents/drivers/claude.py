@@ -194,12 +194,13 @@ def _permit(store: Store, task: str, run: str, tool: str, given: dict[str, Any])
     """Answer its permission prompt tool, which it calls for what its lists don't decide."""
     kind = next((kind for kind, tools in _KINDS.items() if tool in tools), None)
     asked = permissions.request(kind, tool, given, cwd=store.root)
-    found = permissions.decide(store, task, run, asked)
+    policy = permissions.policy_of(store, task, run)
+    found = permissions.begin(store, task, run, asked, policy, "mcp")
 
     def reply(decided: str) -> dict[str, Any]:
         if decided == "allow":
             return {"behavior": "allow", "updatedInput": given}
-        return {"behavior": "deny", "message": f"It was not allowed: {asked}"}
+        return {"behavior": "deny", "message": permissions.denial(asked, policy)}
 
     if isinstance(found, str):
         return reply(found)

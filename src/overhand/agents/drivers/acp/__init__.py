@@ -63,6 +63,7 @@ def launch(agent: Agent, job: Job) -> Launch:
         "level": job.level,
         "allow": list(job.allow),
         "deny": list(job.deny),
+        "workspace": job.workspace if job.walled else "",
         "session": job.session,
         "mcp": list(job.mcp),
         "model": job.model,

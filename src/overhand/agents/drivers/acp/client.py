@@ -74,7 +74,8 @@ class Client:
         self.stopping = False
         self.cost = [0.0, 0.0]  # of the whole session: before the prompt, and now
         self.speaking: object = None
-        self.policy = permissions.Policy(spec["level"], spec["project"], spec["desk"], spec["allow"], spec["deny"])
+        allow, deny, workspace = spec["allow"], spec["deny"], spec["workspace"]
+        self.policy = permissions.Policy(spec["level"], spec["project"], spec["desk"], allow, deny, workspace)
         self.calls: dict[str, Message] = {}  # what the agent reported about the calls under way
         self.waiting: dict[int, tuple[Message, permissions.ToolRequest, permissions.Waiting]] = {}
         self.store: Store | None = None
