@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from attack.harness import FAILING, PATIENCE, Disk, Point, armed, counted, site_at, strike
-from attack.scenarios import BY_NAME, DELEGATE, HANGS, SUPERVISOR
+from attack.scenarios import BY_NAME, DELEGATE, HANGS, SUPERVISOR, kind
 from support.scene import QUICK, until
 from support.soak import LOT
 
@@ -89,13 +89,13 @@ def test_every_point(folder: Path, error: str, name: str, tally: Tally, request:
     points = every_point(scenario, error, folder)
     if seed := request.config.getoption("--sample"):
         points = random.Random(f"{seed} {error} {name}").sample(points, min(len(points), SAMPLED))
-    reached, failures = 0, []
+    held, failures = 0, list[Exception]()
     for point in points:
         try:
-            reached += bool(strike(scenario, point, folder, FAILING[error]))
+            held += bool(strike(scenario, point, folder, FAILING[error]))
         except Exception as failure:  # noqa: BLE001 - the others are struck all the same
             failures.append(failure)
-    tally(f"{error} at a call of a verb, the supervisor or a function", reached + len(failures))
+    tally(f"{error} injected into {kind(scenario)}", held + len(failures), held)
     if failures:
         raise ExceptionGroup(f"{len(failures)} of {len(points)} points", failures)
 
