@@ -45,14 +45,31 @@ def test_one_point(folder: Path, name: str, error: str) -> None:
         pytest.param("supervisor-item", Point(2, "ENOSPC", where=".FIX_REQUEST_MAP.md."), id="tag-of-a-claimed-item"),
         pytest.param("item-approve", Point(1, "EMFILE", where=".FIX_REQUEST_MAP.md."), id="tag-of-an-approved-item"),
         pytest.param("item-done", Point(1, "EIO", where=".FIX_REQUEST_MAP.md."), id="tag-by-a-verb"),
-        pytest.param("supervisor-child", Point(1, "EIO", where="/ipc/calls/"), id="bell-of-a-caller"),
-        pytest.param("supervisor-child", Point(1, "EIO", where=".taken"), id="call-that-is-taken"),
-        pytest.param("supervisor-child", Point(1, "ENOSPC", where=".reply"), id="reply"),
-        pytest.param("supervisor-child", Point(1, "ENOSPC", where="/waiting/."), id="mark-of-a-run-that-waits"),
+        pytest.param("supervisor", Point(7, "EMFILE", where="/ipc/calls"), id="loop-without-a-descriptor"),
     ],
 )
 def test_what_could_not_be_written_is_written_later(folder: Path, name: str, point: Point) -> None:
     assert strike(BY_NAME[name], point, folder, FAILING[point.how])
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(Point(1, "EIO", where="/ipc/calls/"), id="bell"),
+        pytest.param(Point(1, "EIO", where=".taken"), id="call"),
+        pytest.param(Point(1, "ENOSPC", where="/waiting/."), id="mark"),
+        pytest.param(Point(1, "ENOSPC", where=".reply"), id="reply"),
+    ],
+)
+def test_a_call_gets_its_reply(tmp_path: Path, point: Point) -> None:
+    """The disk fails the supervisor once; the caller waits a little longer, and learns of nothing."""
+    with site_at(tmp_path / "site") as site:
+        site.shell("helper", QUICK)
+        site.shell("worker", f"$O delegate Part --agent helper --wait --json >said; echo $? >code; {QUICK}")
+        site.attacked(armed(site, SUPERVISOR, point, FAILING[point.how]), *DELEGATE, "--wait")
+        assert (site.path / "code").read_text() == "0\n", (site.path / "said").read_text()
+        assert json.loads((site.path / "said").read_text())["status"] == "completed"
+        assert [row["status"] for row in site.rows()] == ["completed"] * 2
 
 
 def test_a_question_that_could_not_be_asked_is_asked_again(tmp_path: Path) -> None:

@@ -117,16 +117,26 @@ class TakenCall:
                 if isinstance(error, StorageUnavailable):
                     self.unsent = reply
                     return
-        self.files.remove(self.call_id + TAKEN)
+        self._remove(TAKEN)
         self.ring()
+
+    def _remove(self, *suffixes: str) -> None:
+        """Remove files of it; what is left without a descriptor to do it with is known by its id."""
+        for suffix in suffixes:
+            try:
+                self.files.remove(self.call_id + suffix)
+            except StorageUnavailable as error:
+                self.say(f"{self.task_id}: a file of a call is left: {error.message}")
 
     def clear_away(self) -> None:
         """Its caller is gone: remove what it left; the mark of a question stays if the answer was not read."""
-        is_unread = not self.replied or self.files.exists(self.call_id + REPLY)
-        if self.mark is not None and not (self.waiting is not None and self.waiting.seq is not None and is_unread):
-            self.mark.remove()
-        for suffix in (TAKEN, BELL, PROGRESS, REPLY):
-            self.files.remove(self.call_id + suffix)
+        try:
+            is_unread = not self.replied or self.files.exists(self.call_id + REPLY)
+            if self.mark is not None and not (self.waiting is not None and self.waiting.seq is not None and is_unread):
+                self.mark.remove()
+        except StorageUnavailable as error:
+            self.say(f"{self.task_id}: the mark of a call is left: {error.message}")
+        self._remove(TAKEN, BELL, PROGRESS, REPLY)
         _close_fd(self.caller)
 
 

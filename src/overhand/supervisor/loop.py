@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from overhand.agents import hand_to_stand_in
-from overhand.errors import Busy, Damaged, OverhandError, StorageUnavailable
+from overhand.errors import PASSING, Busy, Damaged, OverhandError, StorageUnavailable
 from overhand.items import is_tag_behind, note_ended_leftovers, sync_tag
 from overhand.plans import begin_plan
 from overhand.policy import Actor, Config, config_of_task, signs_of_process, trusted_config
@@ -75,6 +75,7 @@ class Loop:
         self._mistakes: dict[str, int] = {}  # by task, how often its job ended with an error that nobody expected
         self._idle_since = time.monotonic()
         self._examined = 0.0
+        self._interrupted = False
         self._mail = Mailbox(server.wake)
         self._jobs = Jobs(pool.submit, server.wake)
         self._notifications = Notifications(store.root, say, memory=f"{store.own}/told")
@@ -96,8 +97,22 @@ class Loop:
         self._take_stock()
         self._tags.turn()
         while not (self._is_idle() and self._server.close_if_quiet()):
-            self._turn()
+            try:
+                if self._interrupted:
+                    self._take_stock()
+                    self._interrupted = False
+                self._turn()
+            except (StorageUnavailable, OSError) as error:
+                self._interrupt(error)
         self._notifications.close(10.0)
+
+    def _interrupt(self, error: Exception) -> None:
+        """Something could not be looked at, perhaps without a free descriptor: begin anew, from what the logs say."""
+        if isinstance(error, OSError) and error.errno not in PASSING:
+            raise error
+        say(f"interrupted: {error}")
+        self._interrupted = True
+        time.sleep(_LOOK_EVERY)
 
     def _take_stock(self) -> None:
         """Pick up what was running or unfinished when the last supervisor ended."""
