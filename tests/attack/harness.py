@@ -331,6 +331,10 @@ def _ran_once(site: Site, task: str) -> None:
     assert all(number == 1 for number in runs.values()), f"began twice: {runs}"
     known = {run["id"] for run in shown["runs"]}
     assert {line.split()[2] for line in runs} <= known, f"began without a record: {runs} {known}"
+    for name in ("HANDOFF.md", "inputs.json") if runs else ():
+        given, kept = site.path / f".agent-workspaces/{task}/{name}", Path(shown["record"], name)
+        is_whole = not kept.exists() or given.stat().st_size >= kept.stat().st_size  # steps are ticked off in it
+        assert is_whole, f"began with half a {name}"
     if shown["status"] == "completed" and shown["output"]:
         text = site.run("show", task, "--output").out
         assert "## Summary" in text, f"half a result: {text!r}"

@@ -43,6 +43,12 @@ def test_one_point(folder: Path, name: str) -> None:
     assert strike(scenario, Point(len(counted(scenario, MUTATING, folder)) // 2), folder)
 
 
+@pytest.mark.parametrize(("name", "document"), [("delegate", "HANDOFF.md"), ("supervisor-plan", "inputs.json")])
+def test_no_agent_is_given_half_a_document(folder: Path, name: str, document: str) -> None:
+    """The record's copy is opened and written first, then the one in the workspace."""
+    assert ".agent-workspaces" in strike(BY_NAME[name], Point(4, "torn", where=document), folder)
+
+
 def every_point(folder: Path) -> list[tuple[Scenario, Point]]:
     found = []
     for scenario in SCENARIOS:

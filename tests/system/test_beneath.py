@@ -64,7 +64,7 @@ def swapped(files: Beneath, step: str, target: Path) -> None:
 WRITES: dict[str, Callable[[Beneath], object]] = {
     "write": lambda files: files.write(FILE, "text"),
     "write-make": lambda files: files.write(FILE, "text", make=True),
-    "write_new": lambda files: files.write_new("task/ipc/new", "text"),
+    "write_if_missing": lambda files: files.write_if_missing("task/ipc/new", "text"),
     "append": lambda files: files.append(FILE, "text"),
     "edit": lambda files: files.edit(FILE, lambda _: (0, 1, b"X")),
     "make_folder": lambda files: files.make_folder("task/ipc/calls"),
@@ -130,7 +130,7 @@ def test_a_link_in_the_place_of_the_file(files: Beneath, victim: Path) -> None:
     assert files.copy_out(FILE, f"{files.top}/copy") is None
     assert files.exists(FILE)
     assert not files.is_file(FILE)
-    assert not files.write_new(FILE, "text")
+    assert not files.write_if_missing(FILE, "text")
     with pytest.raises(Refused, match=r"001\.answer is a link or no regular file of yours"):
         files.append(FILE, "text")
     with pytest.raises(Refused, match=r"001\.answer is a link or no regular file of yours"):
@@ -280,8 +280,8 @@ def test_ordinary_work(files: Beneath) -> None:
     desk = files.at("task/runs/r1")
     assert desk.names() == ["OUTPUT.md"]
     assert desk.shown("x") == f"{files.top}/ws/task/runs/r1/x"
-    assert desk.write_new("x", b"1")
-    assert not desk.write_new("x", b"2")
+    assert desk.write_if_missing("x", b"1")
+    assert not desk.write_if_missing("x", b"2")
     desk.append("x", b"2")
     assert desk.read("x") == b"12"
     assert desk.edit("x", lambda _: (1, 2, b"34")) == b"134"
@@ -316,7 +316,7 @@ def test_a_failed_write_leaves_nothing(files: Beneath) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
-        for call in (files.write, files.write_new):
+        for call in (files.write, files.write_if_missing):
             with pytest.raises(StorageFailed, match="Cannot write x"):
                 call("task/x", bytes(2000))
     finally:

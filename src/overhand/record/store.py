@@ -489,11 +489,11 @@ class Store:
 
 
 def _show_handoff(files: Beneath, task_id: str, new: NewTask) -> None:
-    """Put what the agent is given into its workspace; what fails is done by `furnish` before the first run."""
+    """Put what the agent is given into its workspace; what is missing is written by `furnish` before the first run."""
     try:
-        files.write_new(f"{task_id}/HANDOFF.md", new.handoff)
+        files.write(f"{task_id}/HANDOFF.md", new.handoff)
         if inputs := new.files.get(INPUTS_FILE):
-            files.write_new(f"{task_id}/{INPUTS_FILE}", inputs)
+            files.write(f"{task_id}/{INPUTS_FILE}", inputs)
     except OverhandError:
         return
 

@@ -93,8 +93,7 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
 def show_document(workspace: Beneath, name: str, text: bytes | str) -> None:
     """Put a copy of what was judged into the workspace, for people; failing at that never fails a verdict."""
     try:
-        if not workspace.write_new(name, text, make=True):
-            workspace.write(name, text)
+        workspace.write(name, text, make=True)
     except OverhandError:
         return
 

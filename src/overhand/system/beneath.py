@@ -186,16 +186,6 @@ class Beneath:
                 dirfd.unlink(temporary, folder)
                 raise
 
-    def write_new(self, path: str, data: bytes | str, *, mode: int = 0o644, make: bool = False) -> bool:
-        """Write a file that is not there yet; False if the name is taken. Readers may see a part of it."""
-        raw = dirfd.encoded(data)
-        with _ToWrite(self, path, make=make) as (folder, name):
-            try:
-                dirfd.create(folder, name, raw, mode)
-            except FileExistsError:
-                return False
-        return True
-
     def write_if_missing(self, path: str, data: bytes | str) -> bool:
         """Write a whole file that is not there yet; False if the name is taken. Readers see all of it or nothing."""
         raw = dirfd.encoded(data)

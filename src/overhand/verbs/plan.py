@@ -340,9 +340,9 @@ def _made(root: str, own: str, real: str, raw: bytes) -> bool:
     if own.startswith(_OURS):
         files = Beneath(root)
         files.make_folder(os.path.dirname(own), mode=0o755)
-        return files.write_new(own, raw)
+        return files.write_if_missing(own, raw)
     try:
         os.makedirs(os.path.dirname(real), exist_ok=True)
     except OSError as error:
         raise storage_failed(error, f"Cannot write {real}") from error
-    return Beneath(os.path.dirname(real)).write_new(os.path.basename(real), raw)
+    return Beneath(os.path.dirname(real)).write_if_missing(os.path.basename(real), raw)
