@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -194,11 +195,30 @@ def test_a_file_where_the_folder_should_be(tmp_path: Path, overhand_project: Pro
     place.mkdir()
     (place / ".agent-workspaces").write_text("I was here first.\n")
     overhand_project.trust = False
-    for words in (["init"], ["delegate", "x"], ["list"], []):
+    (place / ".overhand/agents").mkdir(parents=True)
+    shutil.copy(overhand_project.path / ".overhand/agents/worker.md", place / ".overhand/agents")
+    for words in (["trust", "--yes"], ["init"], ["delegate", "x", "--agent", "worker"], ["list"], []):
         ran = overhand_project.run("--project", str(place), *words)
         assert "Traceback" not in ran.err
         assert ran.code in (0, 3)
     assert (place / ".agent-workspaces").read_text() == "I was here first.\n"
+
+
+def test_a_refused_delegation_writes_nothing(tmp_path: Path, overhand_project: ProjectDir) -> None:
+    place = tmp_path / "cloned"
+    (place / ".overhand/agents").mkdir(parents=True)
+    shutil.copy(overhand_project.path / ".overhand/agents/worker.md", place / ".overhand/agents")
+    overhand_project.trust = False
+    records = sorted(overhand_project.state_home.rglob("project.json"))
+    for words, code in ((["x", "--agent", "worker"], 3), (["x", "--agent", "wrker"], 4), ([""], 2)):
+        ran = overhand_project.run("--project", str(place), "delegate", *words)
+        assert ran.code == code, ran.err
+    assert sorted(path.relative_to(place).as_posix() for path in place.rglob("*")) == [
+        ".overhand",
+        ".overhand/agents",
+        ".overhand/agents/worker.md",
+    ]
+    assert sorted(overhand_project.state_home.rglob("project.json")) == records
 
 
 def test_a_log_full_of_nonsense_does_not_end_in_a_trace(overhand_project: ProjectDir) -> None:

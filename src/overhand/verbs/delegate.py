@@ -61,7 +61,6 @@ def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft, Config]:
 
     if not brief.title.strip() and brief.handoff is None:
         raise nothing_to_do()
-    ensure_project(session)
     caller = find_caller(session.store)
     try:
         only_from_people(caller, brief)
@@ -72,6 +71,7 @@ def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft, Config]:
         require_shield(session.store, config, agent, draft.task.created.get("settings", {}))
         if caller.is_person or not agent.real:  # an agent's shell may have a PATH of its own; the supervisor's counts
             check_programs(agent, session.root)
+        ensure_project(session)  # not before: a refusal writes nothing
         (task,) = make_tasks(session, [draft], caller.by(session.via), start=not brief.no_start)
     except Refused as error:
         note_refusal(session, caller, brief.title, brief.agent, error)

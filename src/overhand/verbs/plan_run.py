@@ -87,7 +87,6 @@ def accept_plan(
     plan = with_limits(
         plans.require_sound_plan(given, found), max_parallel=max_parallel, budget=budget, timeout=timeout
     )
-    ensure_project(session)
     ask_for_trust(session, caller)
     try:
         options = {
@@ -96,6 +95,7 @@ def accept_plan(
             "settings": wanted,
             "trusted": may_run_plan(session, caller, given, plan),
         }
+        ensure_project(session)
         return submit_plan(session, plan, given.raw.decode("utf-8", "replace"), options), plan, found
     except Refused as error:
         note_refusal(session, caller, plan.task, PLAN_KIND, error)
