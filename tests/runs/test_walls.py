@@ -361,11 +361,28 @@ def test_where_only_bwrap_works_a_stopped_program_has_its_grace(walled: Scene) -
 def test_doctor_says_whether_runs_can_be_shielded(walled: Scene) -> None:
     found = walled.json("doctor", code=None)
     assert found["shield"]["held"]
-    assert "runs: shielded" in walled.project.run("doctor").out
+    assert {"record", "settings and trust", "other tasks", ".overhand"} <= {*found["shield"]["read_only"]}
+    said = walled.project.run("doctor").out
+    assert "runs: shielded" in said
+    assert "read-only: record, settings and trust, other tasks, .overhand" in said
+    assert "; open: network, HOME" in said
     caged = json.loads(in_a_cage(walled, "doctor", "--json").stdout)
     assert caged["shield"] == {"held": False, "why": WHY}
     (note,) = [one for one in caged["findings"] if one["code"] == "no-shield"]
     assert note["what"] == f"Runs cannot be shielded here: {WHY}."
+
+
+def test_doctor_makes_nothing_and_names_a_link_that_is_in_the_way(walled: Scene) -> None:
+    hooks = walled.path / ".git/hooks"
+    subprocess.run(["git", "init", "-q"], cwd=walled.path, check=True)
+    shutil.rmtree(hooks)
+    assert walled.json("doctor", code=None)["shield"]["held"]
+    assert not hooks.exists()
+    (walled.path / "elsewhere").mkdir()
+    hooks.symlink_to("../elsewhere")
+    found = walled.json("doctor", code=None)["shield"]
+    assert not found["held"]
+    assert f"goes through the link {hooks}, which an agent could replace" in found["why"]
 
 
 def test_a_function_in_ones_own_process_is_refused_where_a_shield_is_required(walled: Scene) -> None:
