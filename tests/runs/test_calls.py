@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.record import CALL_ID, CALLS, Call
+from overhand.system import is_held, start_time
 from support.scene import QUICK, Scene, kill, until
 from support.warm import make_project
 
@@ -310,6 +312,45 @@ def test_a_call_outlives_its_supervisor(scene: Scene, verb: str) -> None:
     assert said.get("answer", said.get("status")) == ("blue" if verb == "ask" else "completed")
     assert len(scene.ids()) == (2 if verb == "delegate" else 1)
     assert len(scene.state(task).questions) == (verb == "ask")
+
+
+# Holds the supervisor's lock, and is killed while its child, which is to become another program, has it still.
+HELD = """
+import os, sys
+from overhand.system import Lock
+with Lock(sys.argv[1], "The lock") as lock:
+    lock.sign_namespace()
+    if os.fork() == 0:
+        print(os.getpid(), flush=True)
+        sys.stdin.read()
+        os._exit(0)
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_supervisor_that_is_killed_while_it_starts_a_process_has_a_successor(scene: Scene) -> None:
+    """Its lock is held until that process executes its program; whoever looks meanwhile takes nobody for alive."""
+    task, run = at_work(scene)
+    scene.kill_supervisor()
+    held = [sys.executable, "-c", HELD, f"{scene.store.own}/lock"]
+    log = Path(scene.store.own) / "log"
+    log.write_text("")
+    with subprocess.Popen(held, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdin
+        assert holder.stdout
+        assert holder.stdout.readline()
+        until(lambda: start_time(holder.pid) is None, "the end of the holder")
+        assert is_held(f"{scene.store.own}/lock")
+        with scene.project.start("list") as listing:
+            until(lambda: "is held by process" in log.read_text(), "a successor that finds it held")
+            holder.stdin.close()
+            listing.communicate()
+        assert listing.returncode == 0
+    call_id, fd = forge(scene, task, call(run))
+    assert reply(scene, task, call_id)["code"] == 0
+    os.close(fd)
+    (scene.path / "go").touch()
+    assert scene.judged(task).status == "completed"
 
 
 def test_a_delegation_that_a_killed_supervisor_made_is_not_made_again(scene: Scene) -> None:

@@ -14,6 +14,7 @@ from overhand.system import (
     command_line_has,
     dump_line,
     dump_spaced,
+    has_live_holder,
     is_held,
     is_stopped,
     kernel_holder,
@@ -68,7 +69,7 @@ def ask_supervisor(store: Store, question: Mapping[str, object]) -> bytes | None
 def running_supervisor(store: Store) -> int | None:
     """The pid of the supervisor that holds the project's lock, if there is one."""
     path = f"{store.own}/lock"
-    return lock_holder(path) if is_held(path) else None
+    return lock_holder(path) if has_live_holder(path) else None
 
 
 def may_start(store: Store) -> bool:

@@ -474,7 +474,8 @@ def main(argv: list[str], carry_out: CarryOut) -> int:
         store.ensure()
     become_subreaper()
     try:
-        with Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
+        with Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0) as lock:
+            lock.sign_namespace()
             if size_of(f"{store.own}/log") > 1_000_000:
                 os.truncate(f"{store.own}/log", 0)
             with (

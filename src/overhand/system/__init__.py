@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     from overhand.system.detached import probe_process, reap_children, shim_pid, start_detached, stop_detached
     from overhand.system.detached import wait_for_exit
     from overhand.system.edits import Patch, edit_file, is_being_written, merge_patches
-    from overhand.system.files import LOCK_PATIENCE, MAX_DOCUMENT, MAX_PLAN, Lock, brought, busy_error, has_reader
-    from overhand.system.files import is_held, is_own, is_stopped, is_there, kernel_holder, lock_holder, names_in
-    from overhand.system.files import put_file, put_new, random_text, read_file, read_given, read_named, remove_file
-    from overhand.system.files import second_name, size_of, write_file, write_new
+    from overhand.system.files import LOCK_PATIENCE, MAX_DOCUMENT, MAX_PLAN, Lock, brought, busy_error
+    from overhand.system.files import has_live_holder, has_reader, is_held, is_own, is_stopped, is_there
+    from overhand.system.files import kernel_holder, lock_holder, names_in, put_file, put_new, random_text
+    from overhand.system.files import read_file, read_given, read_named, remove_file, second_name, size_of
+    from overhand.system.files import write_file, write_new
     from overhand.system.git import is_safe_directory, is_untracked, linked_worktrees, repository_of, run_git
     from overhand.system.git import tag_commit, tracked_files
     from overhand.system.jsonline import dump_line, dump_spaced, load_line
@@ -34,9 +35,9 @@ else:
             "detached": "Probe exit_code hold_life is_child lives living_leftovers probe_process reap_children "
             "shim_pid start_detached stop_detached wait_for_exit",
             "edits": "edit_file is_being_written merge_patches",
-            "files": "LOCK_PATIENCE MAX_DOCUMENT MAX_PLAN Lock brought busy_error has_reader is_held is_own "
-            "is_stopped is_there kernel_holder lock_holder names_in put_file put_new random_text read_file "
-            "read_given read_named remove_file second_name size_of write_file write_new",
+            "files": "LOCK_PATIENCE MAX_DOCUMENT MAX_PLAN Lock brought busy_error has_live_holder has_reader is_held "
+            "is_own is_stopped is_there kernel_holder lock_holder names_in put_file put_new random_text "
+            "read_file read_given read_named remove_file second_name size_of write_file write_new",
             "git": "is_safe_directory is_untracked linked_worktrees repository_of run_git tag_commit tracked_files",
             "jsonline": "dump_line dump_spaced load_line",
             "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of find_program held_lives "

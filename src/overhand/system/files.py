@@ -9,6 +9,7 @@ import time
 from contextvars import ContextVar
 
 from overhand.errors import EXHAUSTED, BadInput, Busy, NotFound, OverhandError, storage_failed
+from overhand.system.machine import pid_namespace, start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ class Lock:
             here, there = os.fstat(fd), os.stat(self.path)
             if here.st_ino == there.st_ino and here.st_dev == there.st_dev:
                 if self.signed:
-                    self._sign(fd)
+                    _write_at(fd, b"%-10d\n" % os.getpid(), 0)
                 self.fd, self.inode, self.size = fd, here.st_ino, here.st_size
                 return True
         except (BlockingIOError, FileNotFoundError):
@@ -251,18 +252,22 @@ class Lock:
         os.close(fd)
         return False
 
-    @staticmethod
-    def _sign(fd: int) -> None:
-        """Write our pid into the lock file; a full disk must not prevent locking."""
-        try:
-            os.pwrite(fd, b"%-10d\n" % os.getpid(), 0)
-        except OSError:
-            return
+    def sign_namespace(self) -> None:
+        """Write our pid namespace below our pid, for `has_live_holder`; only where the file is nothing but a lock."""
+        _write_at(self.fd, b"%-10s\n" % pid_namespace().encode("ascii"), 11)
 
     def __exit__(self, *_: object) -> None:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+def _write_at(fd: int, raw: bytes, offset: int) -> None:
+    """Sign a lock; a full disk must not prevent locking."""
+    try:
+        os.pwrite(fd, raw, offset)
+    except OSError:
+        return
 
 
 def is_held(path: str) -> bool:
@@ -337,11 +342,29 @@ def kernel_holder(path: str) -> int | None:
 
 def lock_holder(path: str) -> int | None:
     """The pid written into a lock file."""
+    return _signature(path)[0]
+
+
+def has_live_holder(path: str) -> bool:
+    """Whether a signed lock is held by the process that took it.
+
+    A killed one may be survived for a moment by a child that it was starting, which has the lock until it executes its
+    program. A holder in another pid namespace cannot be seen, so it counts as alive.
+    """
+    if not is_held(path):
+        return False
+    pid, namespace = _signature(path)
+    return pid is None or namespace != pid_namespace() or start_time(pid) is not None
+
+
+def _signature(path: str) -> tuple[int | None, str]:
+    """The pid that is written into a lock file, and its pid namespace."""
     try:
         with open(path, "rb") as file:
-            return int(file.read(20).split()[0])
-    except (OSError, ValueError, IndexError):
-        return None
+            pid, *namespace = file.read(40).decode("ascii", "replace").split()
+        return int(pid), namespace[0] if namespace else ""
+    except (OSError, ValueError):
+        return None, ""
 
 
 def is_stopped(pid: int) -> bool:

@@ -19,7 +19,7 @@ from overhand.questions import (
     take_in_files,
     unread_marks,
 )
-from overhand.system import deadline, is_held, load_line
+from overhand.system import deadline, has_live_holder, load_line
 from overhand.verbs.verb import Pending, Reply, Session, about_task
 from overhand.words import option_duration
 
@@ -130,7 +130,7 @@ def give_answer(
     if resume and not given.resumed and task.current_run is None and has_leftovers(session.store, task):
         session.tell("Processes of its last run are still alive, so it does not go on by itself.")
         session.tell(f"End them, then let it go on: overhand stop {task.name}; overhand resume {task.name}")
-    if given.resumed or task.is_plan or not is_held(f"{session.store.own}/lock"):
+    if given.resumed or task.is_plan or not has_live_holder(f"{session.store.own}/lock"):
         _carry_on(session, task)
     return {
         **about_task("answer", task, "title"),

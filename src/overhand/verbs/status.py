@@ -7,7 +7,7 @@ import time
 
 from overhand.errors import OverhandError, storage_failed
 from overhand.record import Overview
-from overhand.system import boot_id, epoch_of, is_held, machine_id, read_file
+from overhand.system import boot_id, epoch_of, has_live_holder, machine_id, read_file
 from overhand.verbs.show import agent_activity
 from overhand.verbs.tasks import look_at_task, needs_supervisor, queue, remind_supervisor, row, stamp, why_held
 from overhand.verbs.verb import Reply, Session
@@ -132,7 +132,7 @@ class ProjectStatus:
         """Refresh tasks that are not at rest; the record of a supervised run is only a moment behind."""
         states, store = self.overview.states, self.session.store
         moving = [task for task in states.values() if needs_supervisor(task)]
-        supervised = bool(moving) and is_held(f"{store.own}/lock")
+        supervised = bool(moving) and has_live_holder(f"{store.own}/lock")
         if supervised:
             remind_supervisor(self.session, [task for task in moving if task.queued])
         for task in moving:
