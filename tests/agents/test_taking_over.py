@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from model.clients import point
+from overhand.record import is_call_id
 from support import player
 from support.installed import program, require
 from support.real_agents import house, returns
+from support.scene import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,6 +127,29 @@ def test_a_person_opens_the_session_and_it_is_judged_again(overhand_project: Pro
     assert (after["status"], after["verified"], after["summary"]) == ("completed", "all", "A person saw to it.")
     assert len(after["runs"]) == len(before["runs"]) + 1
     assert "COMPLETED · VERIFIED" in screen.said
+
+
+def test_what_is_called_in_an_open_session_is_done_by_the_supervisor(overhand_project: ProjectDir, bench: Path) -> None:
+    """Behind a shield it could not be done there; and it is done by the next supervisor, if one is killed."""
+    scene = Scene(overhand_project)
+    overhand_project.run("delegate", "First", "--agent", "claude", "--step", "one", "--wait", check=True)
+    overhand = f"!cd {overhand_project.path}; {sys.executable} -m overhand"
+    with terminal(overhand_project, "resume", "1", "--open") as screen:
+        screen.waits_for("open: ")
+        screen.types(f"{overhand} step 1 done --json >step\n")
+        screen.waits_for("ended: 0")
+        scene.kill_supervisor()
+        overhand_project.run("list", check=True)
+        screen.types(f"{overhand} delegate Part --agent worker --wait --json >part\n")
+        screen.waits_for("\x1b[Kended: 0")
+        screen.types("return\nleave\n")
+        assert screen.ends() == 0, screen.said
+    assert json.loads((overhand_project.path / "step").read_text())["progress"] == {"done": 1, "total": 1}
+    part = json.loads((overhand_project.path / "part").read_text())
+    (step,) = scene.events(show(overhand_project)["task_id"], "step")
+    made = scene.events(part["task_id"], "created")[0]
+    assert all(is_call_id(event["by"]["call"]) for event in (step, made))
+    assert scene.state(part["task_id"]).status == "completed"
 
 
 def test_what_was_returned_before_is_judged_by_what_is_true_now(overhand_project: ProjectDir, bench: Path) -> None:

@@ -390,6 +390,69 @@ def test_calls_that_nobody_took_are_carried_out_before_the_verdict(scene: Scene)
     assert scene.ids() == [task]
 
 
+# The Python API in an agent's own process; what each call came to is written down.
+PYTHON = """
+import json, os, sys
+from overhand import Project
+from overhand.plans import Plan
+from overhand.errors import OverhandError
+said = {}
+with Project(os.environ["OVERHAND_PROJECT"]) as p:
+    part = p.delegate("A part of it", agent="child")
+    said["part"] = part.wait().status
+    said["sent"] = part.send("more")["task_id"] == part.id
+    said["again"] = part.wait(60).status
+    short = p.delegate("Falls short", agent="short")
+    said["short"] = short.wait().status
+    said["resumed"] = short.resume().wait().status
+    prepared = p.delegate("Later", agent="child", no_start=True, step=["One", "Two"])
+    said["run"] = p.run(prepared.id).wait().status
+    asks = p.delegate("It asks", agent="asker")
+    said["asked"] = os.system(f"{sys.executable} -m overhand monitor {asks.id} --json >monitored") >> 8
+    said["answered"] = asks.answer("blue")["answer"]
+    said["told"] = asks.wait().summary
+    slow = p.delegate("Slow", agent="slow")
+    said["stopped"] = slow.stop().status
+    said["plan"] = p.plan("task: A plan\\nnodes:\\n  a: {agent: child, task: One}\\n").status
+    p.agent("own")(lambda call: "done")
+    refused = {"function": lambda: p.delegate("x", agent="own"), "plan object": lambda: p.plan(Plan("x", {}))}
+    for name, act in refused.items():
+        try:
+            act()
+        except OverhandError as error:
+            said[name] = error.code
+    said["shown"] = part.show().status
+with open("said.new", "w") as file:
+    json.dump(said, file)
+os.rename("said.new", "said.json")
+"""
+
+
+def test_the_python_api_and_monitor_inside_a_run_go_by_files(scene: Scene) -> None:
+    asks = '$OVERHAND ask "Which?" >told; printf "# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\n"'
+    scene.shell("child", QUICK)
+    scene.shell("asker", f'{asks} >"$OVERHAND_OUTPUT"; cat told >>"$OVERHAND_OUTPUT"')
+    scene.shell("short", f"test -e once || {{ touch once; exit 1; }}; {QUICK}")
+    scene.shell("slow", "exec sleep 3600")
+    scene.shell("worker", f"{sys.executable} act.py; {QUICK}")
+    (scene.path / "act.py").write_text(PYTHON)
+    task = scene.delegate()
+    assert scene.judged(task).status == "completed"
+    log = (scene.place(task) / "stderr").read_text()
+    assert (scene.path / "said.json").exists(), log
+    assert json.loads((scene.path / "said.json").read_text()) == {
+        "part": "completed", "sent": True, "again": "completed", "short": "failed", "resumed": "completed",
+        "run": "completed", "asked": 0, "answered": "blue", "told": "blue", "stopped": "cancelled",
+        "plan": "completed", "function": "REFUSED", "plan object": "REFUSED", "shown": "completed",
+    }  # fmt: skip
+    monitored = json.loads((scene.path / "monitored").read_text())
+    assert (monitored["what"], monitored["question"]["question"]) == ("question", "Which?")
+    made = [scene.events(one, "created")[0] for one in scene.ids()]
+    called = [event for event in made if event.get("parent", {}).get("task") == task]
+    assert len(called) == 6
+    assert all(len(event["by"]["call"]) == CALL_ID and event["by"]["via"] == "api" for event in called)
+
+
 def test_the_run_is_over(scene: Scene) -> None:
     """A process that outlives its run is refused, whatever it calls."""
     late = f"{sys.executable} -m overhand step 1 done --json >late; echo $? >code"

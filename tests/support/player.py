@@ -41,6 +41,8 @@ if "-p" not in words and words[:1] != ["exec"]:
     for line in sys.stdin:
         if line.strip() == "return":
             returns("A person saw to it.")
+        if line[0] == "!":
+            print("ended:", os.system(line[1:]), flush=True)
         if line.strip() == "leave":
             sys.exit(0)
     sys.exit(0)

@@ -31,9 +31,12 @@ from overhand.policy import (
     trust_file,
 )
 from overhand.record import find_root
+from overhand.system import brought
 from overhand.verbs import (
     PlanSource,
     Session,
+    call_by_file,
+    calling_run,
     check_source,
     delegate_task,
     describe_task,
@@ -113,6 +116,11 @@ def _result(payload: Mapping[str, Any]) -> Result:
     return Result(*values)
 
 
+def _is_file(plan: PlanInput) -> bool:
+    """Whether a plan is given by the name of its file, not as its text."""
+    return not isinstance(plan, str) or ("\n" not in plan and os.path.exists(plan))
+
+
 class Task:
     """A delegated task: `wait()` for it, or `await` it."""
 
@@ -137,6 +145,9 @@ class Task:
         """The judged result; raises TimedOut."""
         with self.project.pool.without_slot():
             if self.running is None:
+                left = None if timeout is None else f"{timeout:.3f}"
+                if called := self.project.call("wait", id=[self.id], timeout=left):
+                    return _result(called)
                 return _result(wait_for_tasks(self.project.session, [self.id], timeout).payload)
             batch, future = self.running
             try:
@@ -167,7 +178,8 @@ class Task:
 
     def stop(self, *, now: bool = False) -> Result:
         """End it; an in-process function goes on unheard, its result is refused."""
-        for row in stop_tasks(self.project.session, id=[self.id], now=now).payload["tasks"]:
+        called = self.project.call("stop", id=[self.id], now=now)
+        for row in (called or stop_tasks(self.project.session, id=[self.id], now=now).payload)["tasks"]:
             if pids := row.get("left"):
                 raise Refused(f"Processes could not be ended: {', '.join(map(str, pids))}.")
             if problem := row.get("problem"):
@@ -218,6 +230,7 @@ class Project:
         functions = [self._functions.get(one.get("agent") or "") for one in wanted]
         if not any(functions):
             return [self._detached(one) for one in wanted]
+        self._require_outside()
         ensure_project(self.session)
         caller = find_caller(self.session.store)
         batch = Batch(self.session, self._settings(), caller, shared=len(wanted) > 1)
@@ -242,8 +255,22 @@ class Project:
         return self._known[1]
 
     def _detached(self, one: dict[str, Any]) -> Task:
-        answer = delegate_task(self.session, **{**one, "wait": False})
-        return Task(self, answer.payload["task_id"], answer.payload["handle"])
+        one = {**one, "wait": False}
+        made = self.call("delegate", **one) or delegate_task(self.session, **one).payload
+        return Task(self, made["task_id"], made["handle"])
+
+    def call(self, verb: str, **values: Any) -> dict[str, Any] | None:
+        """What the supervisor replies, if this process is inside a run that it looks after; else None: act here."""
+        caller = calling_run(self.session)
+        return call_by_file(self.session, caller, verb, values).payload if caller is not None else None
+
+    def _require_outside(self) -> None:
+        """A function of this process needs the record, which a run has no access to."""
+        if (caller := calling_run(self.session)) is not None:
+            raise Refused(
+                f"This process is inside run {caller.run}, where its functions cannot be agents.",
+                "Call the function itself, or name it in an agent file (function: module:name) and delegate to that.",
+            )
 
     @overload
     def plan(
@@ -259,6 +286,8 @@ class Project:
         self, plan: PlanInput, *, wait: bool = True, budget: str | None = None, after: TaskName | None = None
     ) -> Result | Task:
         """Run a plan: a `Plan`, the name of its file, or its text; its nodes may be functions of this process."""
+        if (called := self._call_plan(plan, budget, after)) is not None:
+            return called.wait() if wait else called
         made, source, trusted = self._read_plan(plan)
         ensure_project(self.session)
         given = {"budget": budget, "after": after, "trusted": trusted}
@@ -276,14 +305,30 @@ class Project:
         task = Task(self, state.id, state.handle)
         return task.wait() if wait else task
 
+    def _call_plan(self, given: PlanInput, budget: str | None, after: TaskName | None) -> Task | None:
+        """The plan's task, if this process is inside a run: the supervisor executes it."""
+        if calling_run(self.session) is None:
+            return None
+        if isinstance(given, Plan):
+            raise Refused("Inside a run a plan is handed over as text.", "Pass its text, or the name of its file.")
+        if after is not None:
+            raise Refused("Inside a run a plan starts at once.", f"Wait for task {after} first, then run the plan.")
+        text = os.fspath(given)
+        word = text if _is_file(given) else "-"
+        token = brought.set({"-": text.encode("utf-8", "replace")} if word == "-" else None)
+        try:
+            made = self.call("plan", do="run", file_or_id=word, budget=budget)
+        finally:
+            brought.reset(token)
+        return Task(self, made["task_id"], made["handle"]) if made else None
+
     def _read_plan(self, given: PlanInput) -> tuple[Plan, str, bool]:
         """The plan, without errors; the text it was read from; and whether its commands may run."""
         caller = find_caller(self.session.store)
         if isinstance(given, Plan):
             return given, "", caller.is_person
         text = os.fspath(given)
-        is_file = not isinstance(given, str) or ("\n" not in text and os.path.exists(text))
-        source = plan_source(text) if is_file else PlanSource("the plan", "", text.encode("utf-8", "replace"))
+        source = plan_source(text) if _is_file(given) else PlanSource("the plan", "", text.encode("utf-8", "replace"))
         plan = require_sound_plan(source, check_source(self.session, source, own=self._functions))
         trusted = may_run_plan(self.session, caller, source, plan)
         return plan, source.raw.decode("utf-8", "replace"), trusted
@@ -304,8 +349,9 @@ class Project:
             require_runnable(self.session, task)
             went_on = {"run": task.runs[-1].id, "why": "run again"} if task.runs else None
             return self._run_function(task, function, went_on)
-        answer = run_again(self.session, id=str(handle), agent=agent)
-        return Task(self, answer.payload["task_id"], answer.payload["handle"])
+        called = self.call("run", id=task.id, agent=agent)
+        made = called or run_again(self.session, id=str(handle), agent=agent).payload
+        return Task(self, made["task_id"], made["handle"])
 
     def resume(
         self, task: Task | TaskName, answer: str | None = None, *, from_: str | None = None, agent: str | None = None
@@ -314,7 +360,9 @@ class Project:
         state = self._state(task)
         function = self._functions.get(agent or state.agent)
         if function is None:
-            resume_task(self.session, id=state.id, answer=answer, from_=from_, agent=agent)
+            given: dict[str, Any] = {"id": state.id, "answer": answer, "from_": from_, "agent": agent}
+            if self.call("resume", **given) is None:
+                resume_task(self.session, **given)
             made = Task(self, state.id, state.handle)
         else:
             caller = find_caller(self.session.store)
@@ -333,6 +381,7 @@ class Project:
         return task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
 
     def _run_function(self, task: RecordedTask, function: FunctionAgent, went_on: dict[str, Any] | None) -> Task:
+        self._require_outside()
         batch = Batch(self.session, self._settings(), find_caller(self.session.store), shared=False)
         batch.take(task, went_on)
         running = self._submit(batch, {task.id: function})
@@ -341,11 +390,14 @@ class Project:
     def answer(self, task: Task | TaskName, text: str, seq: int | None = None) -> dict[str, Any]:
         """Answer an open question, once; a parked task that a supervisor ran goes on by itself, a function's does
         with `resume`."""
-        return give_answer(self.session, find_caller(self.session.store), self._id(task), seq, text, resume=True)
+        task_id = self._id(task)
+        called = self.call("answer", id=task_id, text=[text] if seq is None else [str(seq), text])
+        return called or give_answer(self.session, find_caller(self.session.store), task_id, seq, text, resume=True)
 
     def send(self, task: Task | TaskName, text: str) -> dict[str, Any]:
         """Tell an agent something; what became of it stands under `messages` of `show()`."""
-        return send_message(self.session, task.id if isinstance(task, Task) else str(task), text).payload
+        name = task.id if isinstance(task, Task) else str(task)
+        return self.call("send", id=name, text=[text]) or send_message(self.session, name, text).payload
 
     def questions(self) -> list[dict[str, Any]]:
         """Everything in this project that waits for an answer."""

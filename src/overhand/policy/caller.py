@@ -70,7 +70,7 @@ class Caller:
         self.level = level  # what it may do itself, and so the most that it can grant
         self.shielded = shielded  # and so what it delegates must be
         self.current = current  # the run holds its task
-        self.attached = attached  # no supervisor looks after the run
+        self.attached = attached  # a function in a Python process: no supervisor looks after it
         self.unknown = unknown  # why it may be a run although none is found
 
     @property
@@ -293,7 +293,7 @@ def _from_run(store: Store, task: Task, run: Run) -> Caller:
         level=task.level,
         shielded=run.is_shielded or bool(task.settings.get("shielded")),
         current=task.current_run is run and not run.has_ended,
-        attached=run.attached,
+        attached=run.attached and not run.is_opened,
     )
 
 

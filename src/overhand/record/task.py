@@ -142,6 +142,11 @@ class Run(Record):
     shield: dict[str, Any] | None = None  # what its program cannot write, or why it is not shielded
 
     @property
+    def is_opened(self) -> bool:
+        """Whether a person has it on a terminal; any other attached run is a function in a Python process."""
+        return self.attached and self.driver != "function"
+
+    @property
     def is_shielded(self) -> bool:
         return bool(self.shield and self.shield.get("held"))
 

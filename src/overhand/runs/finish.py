@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import QuotaPause, describe_pause, find_stand_in, limit_met, stream_summary, translator
+from overhand.agents import QuotaPause, describe_pause, find_stand_in, limit_met, stream_summary
 from overhand.documents import parse_handoff, promises_files
 from overhand.errors import Busy, StorageUnavailable
 from overhand.items import is_tag_behind, recovery_events, sync_tag
@@ -188,7 +188,7 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
         facts=returned.facts,
         unverified=returned.unverified,
         steps=evidence.live_steps(folders.workspace_files) if handoff.plan else (),
-        by_hand=_by_hand(ended),
+        by_hand=ended.is_opened,
         final=summary.end if summary else None,
         final_why=summary.why if summary else "",
         denied=tuple(dict.fromkeys(summary.denied)) if summary else (),
@@ -265,14 +265,9 @@ def _wait_for_provider(case: Case) -> Task:
     return _queue_again(case, event, Notice(text=f"{paused}. {then}"))
 
 
-def _by_hand(run: Run) -> bool:
-    """Whether a person ran it on a terminal; any other attached run is a function in a Python process."""
-    return run.attached and translator(run.driver) is not None
-
-
 def _wants_repair(task: Task, verdict: Verdict, spec: dict[str, Any]) -> bool:
     current = task.current_run
-    if current is None or current.cause not in ("exit", "killed") or _by_hand(current):
+    if current is None or current.cause not in ("exit", "killed") or current.is_opened:
         return False
     reruns = task.repairs < MAX_REPAIRS and bool(spec.get("agent", {}).get("reruns"))
     return reruns and can_be_mended(verdict, spec)

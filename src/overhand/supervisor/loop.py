@@ -74,6 +74,7 @@ class Loop:
         self._envs = Environments(store, dict(os.environ))
         self._mistakes: dict[str, int] = {}  # by task, how often its job ended with an error that nobody expected
         self._idle_since = time.monotonic()
+        self._opened: set[str] = set()  # tasks whose runs a person has on a terminal
         self._examined = 0.0
         self._interrupted = False
         self._mail = Mailbox(server.wake)
@@ -268,14 +269,24 @@ class Loop:
             case "plan":
                 self._plans.look(task)
             case "attached":
-                self._forget(task)
-                if task.stop:
-                    self._jobs.run(task_id, partial(stop_run, actor, task_id, "cancelled", 0.0))
-                elif not self._store.is_alive(task_id, task.runs[-1]):
-                    self._close(task_id)
+                self._leave_attached(task)
             case "watch":
                 self._queue.hold(task)
                 self._watch(task)
+
+    def _leave_attached(self, task: Task) -> None:
+        """Another process looks after it while that lives; what a run on a person's terminal calls is done here."""
+        run = task.runs[-1]
+        alive = self._store.is_alive(task.id, run)
+        if alive and run.is_opened and not task.stop:
+            self._opened.add(task.id)
+            self._calls.watch(task.id, run.id)
+            return
+        self._forget(task)
+        if task.stop:
+            self._jobs.run(task.id, partial(stop_run, self._actor(task.id), task.id, "cancelled", 0.0))
+        elif not alive:
+            self._close(task.id)
 
     def _watch(self, task: Task) -> None:
         self._calls.watch(task.id, task.runs[-1].id)
@@ -299,6 +310,7 @@ class Loop:
         self._runs.drop(task_id)
         self._calls.drop(task_id)
         self._queue.release(task_id)
+        self._opened.discard(task_id)
         self._jobs.forget(task_id)
         self._meter.forget(task_id)
         self._mistakes.pop(task_id, None)
@@ -381,7 +393,7 @@ class Loop:
         now = time.monotonic()
         due = min(self._tags.due - now, self._plans.due, self._calls.due - now)
         resumes = self._queue.resumes - time.time()
-        if not (self._runs.is_idle and self._jobs.is_idle):
+        if self._opened or not (self._runs.is_idle and self._jobs.is_idle):
             look = min(self._examined + _LOOK_EVERY, self._runs.due) - now
             return max(0.0, min(look, resumes, due))
         if resumes != float("inf"):
@@ -402,7 +414,7 @@ class Loop:
         self._examined = now
         reap_children()
         self._plans.examine()
-        for task_id in (*self._jobs.due(now), *self._unannounced.look()):
+        for task_id in (*self._jobs.due(now), *self._unannounced.look(), *self._opened):
             self.handle(task_id)
         self._runs.examine(now)
         self._calls.examine()
@@ -410,7 +422,7 @@ class Loop:
     def _is_idle(self) -> bool:
         held = self._meter.held and not self._queue.is_empty
         objects = (self._runs, self._jobs, self._queue, self._plans, self._calls)
-        if held or self._tags.on or not self._mail.is_empty or not all(one.is_idle for one in objects):
+        if held or self._opened or self._tags.on or not self._mail.is_empty or not all(one.is_idle for one in objects):
             self._idle_since = time.monotonic()
             return False
         return time.monotonic() - self._idle_since >= self._config.idle

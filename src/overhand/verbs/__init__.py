@@ -6,6 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from overhand.verbs.agents import installed_programs
     from overhand.verbs.ask import give_answer, walk_questions
+    from overhand.verbs.calls import call_by_file
     from overhand.verbs.control import require_runnable, run_again, stop_tasks
     from overhand.verbs.delegate import delegate_task, draft_in_session, make_tasks, note_refusal
     from overhand.verbs.dispatch import carry_out
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from overhand.verbs.status import Headline
     from overhand.verbs.table import ALIASES, GLOBAL_ARGS, GROUPS, PERMIT, VERBS, VERB_BY_NAME
     from overhand.verbs.tasks import list_tasks, refresh_task
-    from overhand.verbs.verb import Arg, Reply, Session, Verb, call_verb, open_session
+    from overhand.verbs.verb import Arg, Reply, Session, Verb, call_verb, calling_run, open_session
     from overhand.verbs.wait import wait_for_tasks
 else:
     __getattr__ = lazy_names(
@@ -28,6 +29,7 @@ else:
         {
             "agents": "installed_programs",
             "ask": "give_answer walk_questions",
+            "calls": "call_by_file",
             "control": "require_runnable run_again stop_tasks",
             "delegate": "delegate_task draft_in_session make_tasks note_refusal",
             "dispatch": "carry_out",
@@ -42,7 +44,7 @@ else:
             "status": "Headline",
             "table": "ALIASES GLOBAL_ARGS GROUPS PERMIT VERBS VERB_BY_NAME",
             "tasks": "list_tasks refresh_task",
-            "verb": "Arg Reply Session Verb call_verb open_session",
+            "verb": "Arg Reply Session Verb call_verb calling_run open_session",
             "wait": "wait_for_tasks",
         },
     )

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from overhand.supervisor import TakenCall
     from overhand.verbs.verb import Pending, Reply, Verb
 
-_REPEATABLE = ("ask", "permit", "step", "finish", "stop", "wait")  # a second time they find what the first has done
+# a second time they find what the first has done
+_REPEATABLE = ("ask", "permit", "step", "finish", "stop", "wait", "monitor")
 _UNRECORDED = ("item", "alert")  # edit files of the project before, or without, an event
 _MAKES_TASK = ("delegate", "plan")
 

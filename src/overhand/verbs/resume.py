@@ -165,6 +165,7 @@ def open_session(session: Session, id: str) -> Reply:
     argv = session_command(agent, native)
     opened = _begin(session, actor, task.id, agent)
     try:
+        session.hand_over([task.id])  # what it calls is for the supervisor
         session.tell(f"{agent.driver} opens session {native}. When you leave it, the task is judged again.")
         code = _foreground(argv, actor, session.store.task(task.id), opened)
     finally:

@@ -294,6 +294,7 @@ _CALLED = (
     "resume",
     "run",
     "wait",
+    "monitor",
     "permit",
 )
 _CALLED_TO = {"item": ("approve", "next", "claim", "done", "needs", "dismiss", "new"), "alert": ("raise", "resolve"),
@@ -302,14 +303,14 @@ _CALLED_TO = {"item": ("approve", "next", "claim", "done", "needs", "dismiss", "
 
 def call_verb(verb: Verb, session: Session, values: dict[str, Any]) -> Reply:
     """Call a verb: here, or from inside a run by the supervisor, with the same reply."""
-    if is_called(verb.name, values) and (caller := _calling_run(session)) is not None:
+    if is_called(verb.name, values) and (caller := calling_run(session)) is not None:
         from overhand.verbs.calls import call_by_file
 
         return call_by_file(session, caller, verb.name, values)
     return verb.function()(session, **values)
 
 
-def _calling_run(session: Session) -> Caller | None:
+def calling_run(session: Session) -> Caller | None:
     """The run that this process is in, if a supervisor looks after it."""
     from overhand.policy import find_caller, inside_run
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.errors import OverhandError, Refused, TimedOut
 from overhand.policy import find_caller
-from overhand.questions import mark_of_caller
-from overhand.supervisor import hand_to_supervisor
 from overhand.system import deadline, epoch_of
 from overhand.verbs.ask import question_row
 from overhand.verbs.show import agent_activity, describe_task
@@ -114,25 +112,29 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
     task_id = session.store.resolve(id)
     if (task := session.store.task(task_id)).run_state is None and task.status is None:
         raise Refused(f"Task {task.name} is only prepared: nothing will happen.", f"Start it: overhand run {task.name}")
-    caller = find_caller(session.store)
+
+    def look(over: bool) -> Reply | None:
+        task = refresh_task(session, session.store.task(task_id))
+        if what := _what(session, task) or ("timeout" if over else ""):
+            return Reply(_report(session, task, what), CODES[what])
+        session.progress(progress(session, [task]))
+        return None
+
+    if session.defers:  # for a run that calls: it has its own sign of waiting
+        return session.wait(Pending([task_id], look, until))
     with (
         ended_by_signal() as leave_if_ended,
         _Sign(session.store.workspace_files(task_id).at("ipc")) as sign,
-        session.store.subscribe([task_id]) as bell,
-        mark_of_caller(session.store, caller.task, caller.run),
     ):
-        if not caller.is_person:
-            hand_to_supervisor(session.store, [task_id])  # our slot is free now
-        while True:
+
+        def look_again(over: bool) -> Reply | None:
             sign.put_up()
-            task = refresh_task(session, session.store.task(task_id))
-            left = until - time.monotonic()
-            what = _what(session, task) or ("timeout" if left <= 0 else "")
-            if what:
-                return Reply(_report(session, task, what), CODES[what])
-            session.progress(progress(session, [task]))
-            leave_if_ended()
-            bell.wait(left)
+            reply = look(over)
+            if reply is None:
+                leave_if_ended()
+            return reply
+
+        return session.wait(Pending([task_id], look_again, until))
 
 
 def _what(session: Session, task: Task) -> str:
