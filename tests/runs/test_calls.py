@@ -453,6 +453,48 @@ def test_the_python_api_and_monitor_inside_a_run_go_by_files(scene: Scene) -> No
     assert all(len(event["by"]["call"]) == CALL_ID and event["by"]["via"] == "api" for event in called)
 
 
+def test_a_call_that_no_supervisor_takes_is_given_up(scene: Scene) -> None:
+    """Not made, but for what can be done later: that lies there, and the exit status says which."""
+    scene.shell("child", QUICK)
+    verbs = ("delegate Part --agent child", "send 1 hello", "ask Which?", "ask Which? --timeout 0s", "step 1 done")
+    calls = [f"$OVERHAND {verb} --json >out.{n}; echo $? >code.{n}; " for n, verb in enumerate(verbs)]
+    script = f"until [ -e still ]; do sleep 0.05; done; export OVERHAND_CALL_WAIT=0s; {''.join(calls)} touch given-up; "
+    task, _ = at_work(scene, f"{script} while [ ! -e go ]; do sleep 0.05; done; ")
+    with scene.supervisor_standing_still(task):
+        (scene.path / "still").touch()
+        scene.appears("given-up")
+        found = [(int((scene.path / f"code.{n}").read_text()), json.loads((scene.path / f"out.{n}").read_text()))
+                 for n in range(len(verbs))]  # fmt: skip
+        assert [code for code, _ in found] == [3, 3, 124, 124, 0]
+        assert all("No supervisor answers" in printed["error"]["message"] for code, printed in found if code)
+        assert found[-1][1]["later"] is True
+        (left,) = os.listdir(folder(scene, task))
+        assert left.endswith(".json"), "what is done later"
+    until(lambda: scene.events(task, "step"), "the step that was left for later")
+    (scene.path / "go").touch()
+    assert scene.judged(task).status == "completed"
+    assert scene.ids() == [task], "nothing that was given up is done afterwards"
+    assert not scene.state(task).questions
+
+
+def test_a_sandbox_that_hides_the_record_is_named(scene: Scene) -> None:
+    """Reading verbs would say that there is no task; calls work as ever."""
+    hide = f"unshare -r -m sh -c 'mount -t tmpfs none {Path(scene.store.home).parents[1]} && exec \"$@\"' sh"
+    if subprocess.run(["unshare", "-r", "-m", "true"], check=False).returncode:
+        pytest.skip("no user namespaces here")
+    reads = ("list", "show 1", "show -", "", "log 1", "doctor", "checkpoint list", "step")
+    verbs = [*reads, "step 1 done"]
+    calls = [f"{hide} $OVERHAND {verb} --json >out.{n} 2>err.{n}; echo $? >code.{n}; " for n, verb in enumerate(verbs)]
+    scene.shell("worker", f"{''.join(calls)} {QUICK}")
+    task = scene.delegate("hidden", "--step", "one", "--set", "shield=off")
+    assert scene.judged(task).status == "completed"
+    printed = [(scene.path / f"out.{n}").read_text() for n in range(len(verbs))]
+    codes = [int((scene.path / f"code.{n}").read_text()) for n in range(len(verbs))]
+    assert codes == [3] * len(reads) + [0], [*zip(verbs, codes, printed, strict=True)]
+    assert all("its sandbox hides" in text for text in printed[:-1])
+    assert scene.events(task, "step")
+
+
 def test_the_run_is_over(scene: Scene) -> None:
     """A process that outlives its run is refused, whatever it calls."""
     late = f"{sys.executable} -m overhand step 1 done --json >late; echo $? >code"

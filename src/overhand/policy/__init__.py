@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from overhand.policy.budget import own_spending, parse_budget, say_budget, say_tokens, say_usd, tally_reports
     from overhand.policy.budget import tighter_cap, total_used, usage_figures, usage_of_task, usage_with_nodes
     from overhand.policy.caller import Actor, Caller, current_call, find_caller, inside_run, require_known
-    from overhand.policy.caller import require_person, run_of_place, signs_of_process, user_name
+    from overhand.policy.caller import require_person, require_readable_record, run_of_place, signs_of_process
+    from overhand.policy.caller import user_name
     from overhand.policy.config import AGENT_MARKS, Config, Kind, Notify, config_of_task, load_config, parse_setting
     from overhand.policy.config import read_project_file, settings_files, settings_marks, user_folder
     from overhand.policy.settings import Route, agent_of_route, check_route_mode, route_of
@@ -24,8 +25,8 @@ else:
             "capped_measures child_holds child_share context_level estimate_usage larger_amount make_amount "
             "own_cap own_spending parse_budget say_budget say_tokens say_usd tally_reports tighter_cap "
             "total_used usage_figures usage_of_task usage_with_nodes",
-            "caller": "Actor Caller current_call find_caller inside_run require_known require_person run_of_place "
-            "signs_of_process user_name",
+            "caller": "Actor Caller current_call find_caller inside_run require_known require_person "
+            "require_readable_record run_of_place signs_of_process user_name",
             "config": "AGENT_MARKS Config Kind Notify config_of_task load_config parse_setting read_project_file "
             "settings_files settings_marks user_folder",
             "settings": "Route agent_of_route check_route_mode route_of",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar
 
-from overhand.errors import NotAllowed, OverhandError, StaleRun
+from overhand.errors import NotAllowed, OverhandError, Refused, StaleRun
 from overhand.system import (
     LINUX,
     ancestors_of,
@@ -160,6 +160,16 @@ def _claimed(store: Store) -> Caller | None:
         return None
     there = run_id in store.workspace_files(task_id).names("runs") and store.log_size(task_id) < 0
     return Caller(task_id, run_id, can_delegate=False, level="read") if there else None
+
+
+def require_readable_record(store: Store) -> None:
+    """Refuse to read what a sandbox hides from its run: it would look as if there were no task."""
+    if os.environ.get("OVERHAND_RUN") and inside_run.get() is None and _claimed(store) is not None:
+        raise Refused(
+            f"The record of this project cannot be read from inside this run: its sandbox hides {store.home}.",
+            "Verbs that change something work, and so does `wait`: they are carried out outside. To read, ask the "
+            "person who started the run to let the sandbox see that folder.",
+        )
 
 
 def _why_unknown(store: Store, signs: list[tuple[str, str]]) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from overhand.verbs.verb import Session
 
 LATER = ("step", "checkpoint", "finish")  # are done as soon as a supervisor runs, if none does now
-_PATIENCE = 30.0  # seconds until a call counts as not taken
+_PATIENCE = 30.0  # seconds until a call counts as not taken; OVERHAND_CALL_WAIT says otherwise
 _LATER_PATIENCE = 10.0
 _LOOK_EVERY = 2.0  # seconds between looks whether a supervisor is there that takes it
 _SLOWLY = 120.0  # the same once it is taken
@@ -145,14 +145,18 @@ class _Request:
                 return  # it is tried again
 
     def _is_patience_over(self, began: float) -> bool:
-        patience = _LATER_PATIENCE if self._verb in LATER else _PATIENCE
-        if self._verb == "ask" and (given := self._values.get("timeout")) is not None:
-            from overhand.words import option_duration
+        return time.monotonic() - began >= self._patience()
 
-            patience = option_duration("--timeout", str(given))
-        elif self._verb == "ask":
-            patience = 100.0
-        return time.monotonic() - began >= patience
+    def _patience(self) -> float:
+        patience = _LATER_PATIENCE if self._verb in LATER else 100.0 if self._verb == "ask" else _PATIENCE
+        given, name = (self._values.get("timeout") if self._verb == "ask" else None), "--timeout"
+        if given is None:
+            given, name = self._session.env.get("OVERHAND_CALL_WAIT"), "OVERHAND_CALL_WAIT"
+        if given is None:
+            return patience
+        from overhand.words import option_duration
+
+        return option_duration(name, str(given))
 
     def _withdraw(self) -> bool:
         """Take the call back; False if it was taken, or its file is gone."""

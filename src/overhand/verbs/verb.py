@@ -299,6 +299,7 @@ _CALLED = (
 )
 _CALLED_TO = {"item": ("approve", "next", "claim", "done", "needs", "dismiss", "new"), "alert": ("raise", "resolve"),
               "plan": ("run",)}  # fmt: skip
+_READS_RECORD = ("status", "list", "show", "log", "step", "checkpoint", "doctor", "projects")
 
 
 def call_verb(verb: Verb, session: Session, values: dict[str, Any]) -> Reply:
@@ -307,6 +308,10 @@ def call_verb(verb: Verb, session: Session, values: dict[str, Any]) -> Reply:
         from overhand.verbs.calls import call_by_file
 
         return call_by_file(session, caller, verb.name, values)
+    if verb.name in _READS_RECORD and "OVERHAND_RUN" in os.environ:
+        from overhand.policy import require_readable_record
+
+        require_readable_record(session.store)
     return verb.function()(session, **values)
 
 
