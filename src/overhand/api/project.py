@@ -121,6 +121,12 @@ def _is_file(plan: PlanInput) -> bool:
     return not isinstance(plan, str) or ("\n" not in plan and os.path.exists(plan))
 
 
+def _called(session: Session, verb: str, **values: Any) -> dict[str, Any] | None:
+    """What the supervisor replies, if this process is inside a run that it looks after; else None: act here."""
+    caller = calling_run(session)
+    return call_by_file(session, caller, verb, values).payload if caller is not None else None
+
+
 class Task:
     """A delegated task: `wait()` for it, or `await` it."""
 
@@ -146,7 +152,7 @@ class Task:
         with self.project.pool.without_slot():
             if self.running is None:
                 left = None if timeout is None else f"{timeout:.3f}"
-                if called := self.project.call("wait", id=[self.id], timeout=left):
+                if called := _called(self.project.session, "wait", id=[self.id], timeout=left):
                     return _result(called)
                 return _result(wait_for_tasks(self.project.session, [self.id], timeout).payload)
             batch, future = self.running
@@ -178,7 +184,7 @@ class Task:
 
     def stop(self, *, now: bool = False) -> Result:
         """End it; an in-process function goes on unheard, its result is refused."""
-        called = self.project.call("stop", id=[self.id], now=now)
+        called = _called(self.project.session, "stop", id=[self.id], now=now)
         for row in (called or stop_tasks(self.project.session, id=[self.id], now=now).payload)["tasks"]:
             if pids := row.get("left"):
                 raise Refused(f"Processes could not be ended: {', '.join(map(str, pids))}.")
@@ -256,13 +262,8 @@ class Project:
 
     def _detached(self, one: dict[str, Any]) -> Task:
         one = {**one, "wait": False}
-        made = self.call("delegate", **one) or delegate_task(self.session, **one).payload
+        made = _called(self.session, "delegate", **one) or delegate_task(self.session, **one).payload
         return Task(self, made["task_id"], made["handle"])
-
-    def call(self, verb: str, **values: Any) -> dict[str, Any] | None:
-        """What the supervisor replies, if this process is inside a run that it looks after; else None: act here."""
-        caller = calling_run(self.session)
-        return call_by_file(self.session, caller, verb, values).payload if caller is not None else None
 
     def _require_outside(self) -> None:
         """A function of this process needs the record, which a run has no access to."""
@@ -317,7 +318,7 @@ class Project:
         word = text if _is_file(given) else "-"
         token = brought.set({"-": text.encode("utf-8", "replace")} if word == "-" else None)
         try:
-            made = self.call("plan", do="run", file_or_id=word, budget=budget)
+            made = _called(self.session, "plan", do="run", file_or_id=word, budget=budget)
         finally:
             brought.reset(token)
         return Task(self, made["task_id"], made["handle"]) if made else None
@@ -349,7 +350,7 @@ class Project:
             require_runnable(self.session, task)
             went_on = {"run": task.runs[-1].id, "why": "run again"} if task.runs else None
             return self._run_function(task, function, went_on)
-        called = self.call("run", id=task.id, agent=agent)
+        called = _called(self.session, "run", id=task.id, agent=agent)
         made = called or run_again(self.session, id=str(handle), agent=agent).payload
         return Task(self, made["task_id"], made["handle"])
 
@@ -361,7 +362,7 @@ class Project:
         function = self._functions.get(agent or state.agent)
         if function is None:
             given: dict[str, Any] = {"id": state.id, "answer": answer, "from_": from_, "agent": agent}
-            if self.call("resume", **given) is None:
+            if _called(self.session, "resume", **given) is None:
                 resume_task(self.session, **given)
             made = Task(self, state.id, state.handle)
         else:
@@ -391,13 +392,13 @@ class Project:
         """Answer an open question, once; a parked task that a supervisor ran goes on by itself, a function's does
         with `resume`."""
         task_id = self._id(task)
-        called = self.call("answer", id=task_id, text=[text] if seq is None else [str(seq), text])
+        called = _called(self.session, "answer", id=task_id, text=[text] if seq is None else [str(seq), text])
         return called or give_answer(self.session, find_caller(self.session.store), task_id, seq, text, resume=True)
 
     def send(self, task: Task | TaskName, text: str) -> dict[str, Any]:
         """Tell an agent something; what became of it stands under `messages` of `show()`."""
         name = task.id if isinstance(task, Task) else str(task)
-        return self.call("send", id=name, text=[text]) or send_message(self.session, name, text).payload
+        return _called(self.session, "send", id=name, text=[text]) or send_message(self.session, name, text).payload
 
     def questions(self) -> list[dict[str, Any]]:
         """Everything in this project that waits for an answer."""
