@@ -104,6 +104,20 @@ def test_what_is_tried_again_is_named_once_and_in_time() -> None:
     assert (jobs.due(8.0), jobs.is_idle) == (["b"], True)
 
 
+def test_what_keeps_failing_is_tried_less_and_less_often() -> None:
+    jobs = Jobs(Inline().submit, lambda: None)
+    pauses, now = [], 0
+    for _ in range(8):
+        jobs.retry_later("a", float(now))
+        pauses.append(next(seconds for seconds in range(1, 60) if jobs.due(float(now + seconds))))
+        now += pauses[-1]
+    assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
+    jobs.run("a", lambda: None)
+    jobs.finished()
+    jobs.retry_later("a", 0.0)
+    assert jobs.due(1.0) == ["a"]
+
+
 # the queue
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-_MOST_PAUSE = 30.0  # seconds between two tries on a disk that stays full
+_FIRST_PAUSE, _MOST_PAUSE = 1.0, 30.0  # seconds between two tries on a disk that stays full
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Jobs:
         self._busy: set[str] = set()
         self._done: deque[tuple[str, BaseException | None, Callable[[], None] | None]] = deque()
         self._retries: dict[str, float] = {}
-        self._failures: dict[str, int] = {}  # by task, how many of its jobs in a row have failed
+        self._pauses: dict[str, float] = {}  # by task, how long its last retry was put off
 
     def is_busy(self, task_id: str) -> bool:
         return task_id in self._busy
@@ -132,7 +132,7 @@ class Jobs:
             task_id, error, follow = self._done.popleft()
             self._busy.discard(task_id)
             if error is None:
-                self._failures.pop(task_id, None)
+                self._pauses.pop(task_id, None)
             if follow is not None:
                 follow()
             found.append((task_id, error))
@@ -144,8 +144,8 @@ class Jobs:
 
     def retry_later(self, task_id: str, now: float) -> None:
         """Look at a task again for which nothing could be written or read: soon, then less and less often."""
-        failures = self._failures[task_id] = self._failures.get(task_id, 0) + 1
-        self.retry(task_id, now + min(2.0 ** (failures - 1), _MOST_PAUSE))
+        self._pauses[task_id] = min(2 * self._pauses.get(task_id, _FIRST_PAUSE / 2), _MOST_PAUSE)
+        self.retry(task_id, now + self._pauses[task_id])
 
     def forget(self, task_id: str) -> None:
         self._retries.pop(task_id, None)
