@@ -46,6 +46,7 @@ def test_one_point(folder: Path, name: str, error: str) -> None:
         pytest.param("item-approve", Point(1, "EMFILE", where=".FIX_REQUEST_MAP.md."), id="tag-of-an-approved-item"),
         pytest.param("item-done", Point(1, "EIO", where=".FIX_REQUEST_MAP.md."), id="tag-by-a-verb"),
         pytest.param("supervisor", Point(7, "EMFILE", where="/ipc/calls"), id="loop-without-a-descriptor"),
+        pytest.param("supervisor-checks", Point(1, "ENOSPC", where="/checks"), id="check-before-a-run"),
     ],
 )
 def test_what_could_not_be_written_is_written_later(folder: Path, name: str, point: Point) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from overhand.agents import UNANSWERED, find_driver, lookup
-from overhand.errors import Busy, OverhandError, Refused, StorageFailed, storage_failed
+from overhand.errors import PASSING, Busy, OverhandError, Refused, StorageFailed, StorageUnavailable, storage_failed
 from overhand.items import claim_tag, sync_locked_tag
 from overhand.policy import Actor
 from overhand.record import (
@@ -82,6 +82,14 @@ def claim_run(locked: LockedTask, agent: Agent, timeout: float, shield: dict[str
     return run_id
 
 
+def _put_off(actor: Actor, task_id: str, error: StorageUnavailable) -> None:
+    """A notice, once, of why a run can't be prepared now; the caller retries."""
+    text = f"It starts later: {error.message}"[:1000]
+    with actor.store.lock(task_id, actor.by) as locked:
+        if text not in locked.task.notices:
+            locked.append(Notice(text=text))
+
+
 def run_created(run_id: str, agent: str, driver_name: str, timeout: float, *, control: bool = False) -> RunCreated:
     return RunCreated(
         run=run_id,
@@ -103,10 +111,16 @@ def start_run(actor: Actor, task_id: str) -> bool:
         prepared = replace(prepared, allowance=spending.reserve_budget(actor, task))
     except Busy:
         raise  # another process holds a log for a moment: the caller retries
+    except StorageUnavailable as error:
+        _put_off(actor, task_id, error)
+        raise
     except OverhandError as error:
         reject_task(actor, task_id, error)
         return False
-    except Exception as error:  # noqa: BLE001 -- whatever it is, trying again and again would not mend it
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in PASSING:
+            raise storage_failed(error, "Cannot prepare the run") from error
+        # whatever it is, trying again and again would not mend it
         reject_task(actor, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}", _DIAGNOSE))
         return False
     with actor.store.lock(task_id, actor.by) as locked:
