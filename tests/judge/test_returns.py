@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,20 +22,27 @@ def test_ids_are_unique_and_the_list_of_wrong_ones_names_cases() -> None:
     assert set(ids) >= WRONG
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A place for one case; a thousand projects would be slow to remove at the end."""
+    yield tmp_path
+    shutil.rmtree(tmp_path)
+
+
 def _param(value: object, name: str) -> ParameterSet:
     known = pytest.mark.xfail(strict=True, reason="a verdict that is known to be wrong")
     return pytest.param(value, id=name, marks=[known] if name in WRONG else [])
 
 
 @pytest.mark.parametrize("case", [_param(case, f"{case.family}:{case.id}") for case in CASES])
-def test_judged_right(case: ReturnCase, tmp_path: Path) -> None:
-    judged = judge_case(case, tmp_path)
+def test_judged_right(case: ReturnCase, folder: Path) -> None:
+    judged = judge_case(case, folder)
     wrong = differences(case, judged)
     assert not wrong, "\n".join([case.given["why"], *wrong, *judged.problems])
 
 
 @pytest.mark.parametrize("group", [_param(group, f"alike:{group}") for group in ALIKE])
-def test_judged_alike(group: str, tmp_path: Path) -> None:
+def test_judged_alike(group: str, folder: Path) -> None:
     found = [case for case in CASES if case.given.get("alike") == group]
-    statuses = {case.id: judge_case(case, tmp_path / str(number)).status for number, case in enumerate(found)}
+    statuses = {case.id: judge_case(case, folder / str(number)).status for number, case in enumerate(found)}
     assert len(set(statuses.values())) == 1, statuses
