@@ -507,6 +507,12 @@ def test_a_success_is_remembered_for_this_boot(ground: Ground) -> None:
     assert not [name for name in os.listdir(folder) if name.startswith("shield-")]
 
 
+def test_a_folder_that_is_missing_is_not_made(ground: Ground) -> None:
+    folder = f"{ground.places.home}/missing"
+    assert probed(ground, folder)["how"] == "exec"
+    assert not os.path.exists(folder)
+
+
 def test_where_no_more_namespaces_are_allowed_it_is_off_and_tried_again(ground: Ground) -> None:
     if not shutil.which("unshare"):
         pytest.skip("unshare(1) is not installed")

@@ -329,8 +329,10 @@ def _try_all(folder: str, settings: Mapping[str, str]) -> ShieldProbe:
 
 def _try(folder: str, settings: Mapping[str, str], bwrap: str = "") -> ShieldProbe:
     import subprocess
+    import tempfile
 
-    place = f"{os.path.realpath(folder)}/shield-{files.random_text(8)}"
+    base = folder if os.path.isdir(folder) else tempfile.gettempdir()  # before the first task nothing is made
+    place = f"{os.path.realpath(base)}/shield-{files.random_text(8)}"
     try:
         os.mkdir(place, 0o700)
     except OSError as error:
