@@ -49,6 +49,11 @@ def test_no_agent_is_given_half_a_document(folder: Path, name: str, document: st
     assert ".agent-workspaces" in strike(BY_NAME[name], Point(4, "torn", where=document), folder)
 
 
+def test_a_question_without_a_supervisor_is_asked_once_there_is_one(folder: Path) -> None:
+    """The agent waits for an answer for a moment only, and leaves; the question stands, so the task goes on."""
+    assert strike(BY_NAME["supervisor-park"], Point(1, where="/ipc/calls"), folder)
+
+
 def every_point(folder: Path) -> list[tuple[Scenario, Point]]:
     found = []
     for scenario in SCENARIOS:

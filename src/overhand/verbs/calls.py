@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LATER = ("step", "checkpoint", "finish")  # are done as soon as a supervisor runs, if none does now
 _PATIENCE = 30.0  # seconds until a call counts as not taken; OVERHAND_CALL_WAIT says otherwise
-_LATER_PATIENCE = 10.0
+_LATER_PATIENCE, _ASK_PATIENCE = 10.0, 100.0
 _LOOK_EVERY = 2.0  # seconds between looks whether a supervisor is there that takes it
 _SLOWLY = 120.0  # the same once it is taken
 _MAX_REPLY = 256 * 1024 * 1024
@@ -148,15 +148,15 @@ class _Request:
         return time.monotonic() - began >= self._patience()
 
     def _patience(self) -> float:
-        patience = _LATER_PATIENCE if self._verb in LATER else 100.0 if self._verb == "ask" else _PATIENCE
-        given, name = (self._values.get("timeout") if self._verb == "ask" else None), "--timeout"
-        if given is None:
-            given, name = self._session.env.get("OVERHAND_CALL_WAIT"), "OVERHAND_CALL_WAIT"
-        if given is None:
-            return patience
+        """Seconds; the time that `ask` is given for an answer counts once there is a supervisor to put the question."""
         from overhand.words import option_duration
 
-        return option_duration(name, str(given))
+        if given := self._session.env.get("OVERHAND_CALL_WAIT"):
+            return option_duration("OVERHAND_CALL_WAIT", given)
+        if self._verb != "ask":
+            return _LATER_PATIENCE if self._verb in LATER else _PATIENCE
+        timeout = self._values.get("timeout")
+        return _ASK_PATIENCE if timeout is None else max(_PATIENCE, option_duration("--timeout", str(timeout)))
 
     def _withdraw(self) -> bool:
         """Take the call back; False if it was taken, or its file is gone."""
