@@ -126,8 +126,10 @@ class Site(Project):
         self.agent(name, command=["/bin/sh", "-c", begin + script], **keys)
 
     def trail(self) -> list[str]:
+        """A line that a kill cut off does not count."""
         path = self.path / "trail"
-        return path.read_text().splitlines() if path.exists() else []
+        text = path.read_text() if path.exists() else ""
+        return text[: text.rfind("\n") + 1].splitlines()
 
     def starts(self, task: str) -> int:
         return sum(line.split()[1] == task for line in self.trail())
