@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,5 +89,31 @@ def test_damaged_plan_events_end_no_verb(scene: Scene, line: bytes) -> None:
         file.write(line)
     for words in (("show", task), ("plan", "show", task), ("list",), ("status",), ("list", "--cost")):
         scene.json(*words)
+    number = (Path(scene.store.record(task)) / "plan.jsonl").read_bytes().count(b"\n")
+    if not line.endswith(b"1e99}\n"):  # that one is an event, of a node that nobody knows it for
+        (named,) = [one for one in scene.json("doctor", code=1)["findings"] if one["code"] == "damaged-plan"]
+        assert f"plan.jsonl, line {number}: " in named["what"]
+        assert (f"sed -n {number}p" in named["next"], named["task"]) == (True, task)
+    scene.judged(scene.delegate("another"))
+    says_no_traceback(scene)
+
+
+def test_a_plan_that_is_not_the_accepted_one_says_so(scene: Scene) -> None:
+    scene.shell("worker", QUICK)
+    (scene.path / "plan.yaml").write_text("plan: p\nnodes:\n  a: {task: look, agent: worker}\n")
+    scene.json("trust", "plan.yaml", "--yes")
+    scene.judged(scene.delegate("first"))
+    pid = scene.supervisor()
+    assert pid
+    os.kill(pid, signal.SIGSTOP)
+    made = scene.json("plan", "run", "plan.yaml")
+    assert "Recorded, but not started yet" in made["reason"]
+    path = Path(scene.store.record(made["task_id"])) / "plan.json"
+    path.write_bytes(b"{}")
+    os.kill(pid, signal.SIGCONT)
+    assert scene.judged(made["task_id"]).status == "rejected"
+    (named,) = [one for one in scene.json("doctor", code=1)["findings"] if one["code"] == "damaged-plan"]
+    assert "is not the plan that was accepted" in named["what"]
+    assert "overhand plan run" in named["next"]
     scene.judged(scene.delegate("another"))
     says_no_traceback(scene)

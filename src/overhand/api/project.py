@@ -302,7 +302,7 @@ class Project:
             state = nodes.begin(made, source, given)
             self._plans.append(nodes.thread)
         else:
-            state = submit_plan(self.session, made, source, given)
+            state, _ = submit_plan(self.session, made, source, given)
         task = Task(self, state.id, state.handle)
         return task.wait() if wait else task
 

@@ -137,6 +137,7 @@ CODES = {
     "no-supervisor": "tasks wait for a supervisor, and none runs",
     "unreadable": "a task or a Markdown file that cannot be read",
     "damaged-log": "a line of a task's log that cannot be read",
+    "damaged-plan": "a line of a plan's events that cannot be read, or a plan that is not the accepted one",
     "elsewhere": "a run on another machine",
     "dead-run": "a run whose process is gone, and whose end is not recorded",
     "leftovers": "processes that outlived their run",
@@ -185,6 +186,35 @@ def damage(session: Session, task: Task) -> Iterator[Finding]:
         )
 
 
+def plan_damage(session: Session, task: Task) -> Iterator[Finding]:
+    """Lines of a plan's events that are left out, and a plan that is not the one that was accepted."""
+    from overhand.plans import accepted_plan, plan_event
+    from overhand.record import parse_log
+
+    if not task.is_plan:
+        return
+    where = session.store.record(task.id)
+    anew = f"run it anew: overhand plan run FILE (its text: {where}/plan.source)"
+    try:
+        nodes = accepted_plan(session.store, task).nodes
+    except (OverhandError, ValueError) as error:
+        why = f"Plan {task.name} is not carried on."
+        yield Finding("damaged-plan", f"{where}/plan.json: {error}", why, anew.capitalize(), task=task.id)
+        return
+    for number, found in enumerate(parse_log(read_file(f"{where}/plan.jsonl") or b""), 1):
+        event = plan_event(found)
+        if event is not None and (not event.node or event.node in nodes):
+            continue
+        what = "it is no event of a plan" if event is None else f"the plan has no node {event.node[:100]!r}"
+        yield Finding(
+            "damaged-plan",
+            f"{where}/plan.jsonl, line {number}: {what}.",
+            f"Plan {task.name} goes on without it, and may start a node again.",
+            f"Put the line right, or delete it: sed -n {number}p {where}/plan.jsonl; or {anew}",
+            task=task.id,
+        )
+
+
 def all_findings(session: Session) -> Iterator[Finding]:
     """All findings, the machine first."""
     yield from tools()
@@ -202,6 +232,7 @@ def all_findings(session: Session) -> Iterator[Finding]:
         try:
             states.append(session.store.task(name))
             yield from damage(session, states[-1])
+            yield from plan_damage(session, states[-1])
         except OverhandError as error:
             where = session.store.record(name)
             yield Finding("unreadable", f"{where}: {error.message}", "It is no task.", f"ls -la {where}")

@@ -56,11 +56,14 @@ def run(
     limits = {"max_parallel": max_parallel, "budget": budget, "timeout": timeout}
     if dry_run:
         return Reply(plan_dry_run(session, given, strict=strict, **limits))
-    task, plan, found = accept_plan(session, given, strict=strict, settings=set, **limits)
+    task, held, plan, found = accept_plan(session, given, strict=strict, settings=set, **limits)
     if wait:
         with Recorded(task):
+            if held:
+                raise Refused(held)
             return wait_for(session, task.id)
-    return Reply(plan_receipt(session, task, plan, found))
+    receipt = plan_receipt(session, task, plan, found)
+    return Reply({**receipt, "reason": held} if held else receipt)
 
 
 def accept_plan(
@@ -72,8 +75,8 @@ def accept_plan(
     max_parallel: str | None = None,
     budget: str | None = None,
     timeout: str | None = None,
-) -> tuple[Task, Plan, plans.Checked]:
-    """Make a task for the plan, if nothing is wrong with it and the caller may run it."""
+) -> tuple[Task, str, Plan, plans.Checked]:
+    """Make a task for the plan, if nothing is wrong with it and the caller may run it; and why it waits, if it does."""
     from overhand.verbs.delegate import note_refusal
     from overhand.verbs.setup import ask_for_trust, ensure_project
 
@@ -96,23 +99,21 @@ def accept_plan(
             "trusted": may_run_plan(session, caller, given, plan),
         }
         ensure_project(session)
-        return submit_plan(session, plan, given.raw.decode("utf-8", "replace"), options), plan, found
+        return *submit_plan(session, plan, given.raw.decode("utf-8", "replace"), options), plan, found
     except Refused as error:
         note_refusal(session, caller, plan.task, PLAN_KIND, error)
         raise
 
 
-def submit_plan(session: Session, plan: Plan, source: str, options: Mapping[str, Any]) -> Task:
-    """Make the plan's task, under the guards of any delegation, and hand it to the supervisor."""
+def submit_plan(session: Session, plan: Plan, source: str, options: Mapping[str, Any]) -> tuple[Task, str]:
+    """Make the plan's task, under the guards of any delegation, and hand it to the supervisor; and why it waits."""
     from overhand.plans import make_plan_task
 
     caller = find_caller(session.store)
     require_known(caller, "Running a plan")
     actor = Actor(session.store, trusted_config(session.root), caller.by(session.via), session.env)
     made = make_plan_task(actor, caller, plan, source, options)
-    if not options.get("no_start"):
-        session.hand_over([made.id])
-    return made
+    return made, "" if options.get("no_start") else session.hand_over([made.id])
 
 
 def with_limits(
@@ -406,7 +407,9 @@ def wait_for(session: Session, task_id: str) -> Reply:
         task = session.store.task(task_id)
         view.look()
         shown = {**describe_task(session, task, "plan"), "do": "run", "nodes": view.payload()["nodes"]}
-        return Reply(shown, 0 if task.status == "completed" else 1)
+        if task.status == "completed":
+            return Reply(shown)
+        return Reply({**shown, "reason": task.summary}, 1)
 
     def look(_over: bool) -> Reply | None:
         view.look()
