@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,32 @@ with Project("@root") as project:
     attempt("delegate", lambda: project.delegate("as a person", agent="worker"))
 print("end 0", file=out, flush=True)
 """
+MCP = f"""\
+import json, subprocess
+out = open("@root/out/codes", "a")
+words = ["{sys.executable}", "-P", "-m", "overhand", "--project", "@root", "mcp"]
+server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def ask(number, method, **params):
+    message = {{"jsonrpc": "2.0", "id": number, "method": method, "params": params}}
+    print(json.dumps(message), file=server.stdin, flush=True)
+    while (reply := json.loads(server.stdout.readline())).get("id") != number:
+        pass
+    return reply["result"]
+client = {{"name": "x", "version": "1"}}
+ask(0, "initialize", protocolVersion="2025-06-18", capabilities={{}}, clientInfo=client)
+print('{{"jsonrpc": "2.0", "method": "notifications/initialized"}}', file=server.stdin, flush=True)
+tries = {{
+    "answer": {{"id": "@own", "text": "me"}},
+    "delegate": {{"title": "as a person", "agent": "worker"}},
+    "stop": {{"id": ["@other"]}},
+}}
+for number, (name, arguments) in enumerate(tries.items(), 1):
+    found = ask(number, "tools/call", name=name, arguments=arguments)
+    print(name, 3 if found.get("isError") else 0, file=out, flush=True)
+print("end 0", file=out, flush=True)
+server.stdin.close()
+server.wait()
+"""
 CLEAN = 'env -i PATH="$PATH" XDG_CONFIG_HOME=@config XDG_STATE_HOME=@state'
 COMMIT = "git -c user.name=x -c user.email=x@x commit --allow-empty -qm x"
 PIDS = "unshare -p -f --mount-proc"
@@ -77,6 +104,15 @@ DISGUISES = {
     "another name": f"{CLEAN} bash -c 'exec -a bash sh ./tries'",
     "a git hook": f"git init -q g; cp tries g/.git/hooks/pre-commit; cd g; {CLEAN} {COMMIT}",
     "a program in Python": f"{CLEAN} {sys.executable} -P api.py",
+    "an MCP client": f"{CLEAN} {sys.executable} -P mcp.py",
+    "a shell's start-up file": f"{CLEAN} BASH_ENV=./tries bash -c true",
+    "a hook of the agent's program": (
+        f'echo "{{}}" | {CLEAN} {sys.executable} -P -m overhand.verbs.hook @root @root; {CLEAN} sh -c "sh ./tries"'
+    ),
+    "a job that its own daemon starts later": (
+        f"( {CLEAN} setsid sh -c 'until [ -e job ]; do sleep 0.05; done; exec sh ./job' >/dev/null 2>&1 & )"
+        "; cp tries job"
+    ),
     "a pid namespace": f"{PIDS} {CLEAN} sh ./tries",
     "a pid and a user namespace": f"unshare -r -p -f --mount-proc {CLEAN} sh ./tries",
     "a pid namespace with the old /proc": f"unshare -p -f {CLEAN} sh ./tries",
@@ -145,7 +181,7 @@ def put_on(house: House, disguise: str) -> tuple[str, str, str]:
     house.shell("actor", f"{ask}; {ready}; ( {filled(disguise)} ); {wait or QUICK}", can_delegate=False)
     task = house.delegate("act", "--agent", "actor", "--level", "read")
     house.running(task)
-    for name, text in (("tries", TRIES), ("api.py", API)):
+    for name, text in (("tries", TRIES), ("api.py", API), ("mcp.py", MCP)):
         house.write(name, filled(text, task)).chmod(0o755)
     house.project.trust = False
     house.write(".overhand/local.toml", '[checks]\nevil = "true"\n')
@@ -169,7 +205,7 @@ def test_it_is_refused_what_is_for_a_person(house: House, name: str, tally: Call
     tally("Runs that pose as a person", len(found))
     said = {one: (house.path / "out" / one).read_text() for one in found if (house.path / "out" / one).exists()}
     assert set(found.values()) == {"3"}, (found, said)
-    assert tuple(found) == NAMES or name == "a program in Python"
+    assert tuple(found) == NAMES or name in ("a program in Python", "an MCP client")
     assert not [text for text in said.values() if "Traceback" in text]
     assert house.read() == REQUEST
     assert (house.items(), house.events(task, "answered")) == ([], [])
@@ -181,6 +217,33 @@ def test_it_is_refused_what_is_for_a_person(house: House, name: str, tally: Call
     elsewhere = list((house.path / "elsewhere").rglob("log.jsonl"))
     assert elsewhere == [], "nor in a record of its own"
     json.loads(house.project.run("list", "--json").out)
+
+
+DAEMON = """
+import os, subprocess, sys, time
+while not os.path.exists("job"):
+    time.sleep(0.02)
+subprocess.run(["sh", "./job"], stdin=subprocess.DEVNULL, check=False)
+"""
+
+
+def test_a_job_of_a_daemon_that_no_run_started(house: House, tally: Callable[[str, int], None]) -> None:
+    """As `at` does it: nothing says that a run wrote the job. An approval needs a terminal, which it has not."""
+    tally("Runs that pose as a person", 1)
+    house.settings("shield = 'off'\n")
+    environment = {"PATH": os.environ["PATH"], "XDG_CONFIG_HOME": str(house.project.config_home)}
+    environment["XDG_STATE_HOME"] = str(house.project.state_home)
+    with subprocess.Popen([sys.executable, "-c", DAEMON], cwd=house.path, env=environment) as daemon:
+        script = f"{sys.executable} -P -m overhand item approve '{AT}#fix' --json >out/said; echo \\$? >out/code.new"
+        text = f'echo "{script}; mv out/code.new out/code" >job.new; mv job.new job; {QUICK}'
+        house.shell("actor", text)
+        task = house.delegate("act", "--agent", "actor")
+        house.judged(task)
+        until((house.path / "out/code").exists, "the end of the job")
+        daemon.wait()
+    said = (house.path / "out/said").read_text()
+    assert ((house.path / "out/code").read_text().strip(), "terminal" in said) == ("3", True), said
+    assert (house.read(), house.items(), house.ids()) == (REQUEST, [], [task])
 
 
 def test_a_message_to_the_supervisor_starts_nothing(house: House, tally: Callable[[str, int], None]) -> None:
