@@ -16,6 +16,7 @@ from overhand.record import LOG_FILE, NewTask, Store, fold, log
 from overhand.runs import run_created, stop_run
 from overhand.supervisor import hand_to_supervisor, wake_supervisor
 from overhand.system import command_line_has, known_sessions, process_table, reap_children, start_detached, start_time
+from overhand.system.machine import SHIM_NAME
 from supervisor.parts import Watched
 from support.scene import QUICK, kill, until
 
@@ -338,3 +339,67 @@ def test_a_shim_that_was_killed_before_it_was_watched_leaves_orphans_at_once(tmp
     watched.runs.drop("x")
     os.kill(agent, signal.SIGKILL)
     reap_children()
+
+
+# Each lives for a moment and starts the next; without the marker, and without the `life` of its run.
+HOPS = """\
+#!/bin/sh
+[ -e group ] || { cut -d" " -f5 /proc/$$/stat >group.new; mv group.new group; }
+sleep 0.02
+env -i PATH="$PATH" sh ./hops &
+"""
+
+
+def test_a_process_that_forks_and_ends_all_the_time_is_found_and_ended(scene: Scene) -> None:
+    (scene.path / "hops").write_text(HOPS)
+    hops = 'setsid env -i PATH="$PATH" sh ./hops 9<&- >/dev/null 2>&1 & until [ -e group ]; do sleep 0.05; done'
+    scene.shell("worker", f"{hops}; {QUICK}")
+    task = scene.delegate()
+    assert scene.judged(task).runs[0].leftovers, "it is named"
+    group = int((scene.path / "group").read_text())
+    os.killpg(group, 0)
+    scene.json("stop", task, code=None)
+
+    def is_gone() -> bool:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    until(is_gone, f"the end of group {group}")
+
+
+def test_another_program_that_is_called_like_the_shims_pause_is_ended(scene: Scene) -> None:
+    stays = "import os; os.execv('/bin/sh', ['sleep', '1'])"
+    (scene.path / "1").write_text("echo $$ >stays; while :; do read x <fifo; done\n")
+    os.mkfifo(scene.path / "fifo")
+    scene.shell("worker", f'setsid {sys.executable} -c "{stays}" & until [ -e stays ]; do sleep 0.05; done; {QUICK}')
+    task = scene.delegate()
+    pid = int(scene.appears("stays").read_text())
+    assert pid in scene.judged(task).runs[0].leftovers
+    scene.json("stop", task, code=None)
+    until(lambda: start_time(pid) is None, "its end")
+
+
+@pytest.mark.parametrize("whose", ["another run's", "its own"])
+def test_a_process_that_poses_as_the_shim_of_another_run_is_ended(scene: Scene, whose: str) -> None:
+    """With the words of a real one; or with a folder of its own that names it."""
+    scene.shell("other", "exec sleep 3600")
+    other = scene.delegate("other", "--agent", "other")
+    scene.running(other)
+    shim = scene.pid(other, "shim")
+    own = scene.path / "own"
+    own.mkdir()
+    place = str(scene.place(other)) if whose == "another run's" else str(own)
+    script = "echo $$ >own/shim; echo $$ >posed.new; mv posed.new posed; while :; do read x <fifo; done"
+    posed = ["/bin/sh", "-c", script, SHIM_NAME.decode(), place]
+    os.mkfifo(scene.path / "fifo")
+    (scene.path / "pose.py").write_text(f"import os; os.setsid(); os.execv('/bin/sh', {posed!r})")
+    scene.shell("worker", f"{sys.executable} pose.py & exec sleep 3600")
+    task = scene.delegate()
+    pid = int(scene.appears("posed").read_text())
+    scene.json("stop", task, "--now")
+    until(lambda: start_time(pid) is None, "the end of the one that poses")
+    assert start_time(shim) is not None, "the real one lives"
+    scene.json("stop", other, "--now")

@@ -271,8 +271,13 @@ def _kill_all(place: str, run: members.Members) -> list[int]:
         found = run.scan()
         empty = 0 if found else empty + 1
         if empty == 2:
-            _end_shim(place)
-            return []
+            shim = shim_pid(place)
+            if shim is None or not (unseen := members.restless(shim)):
+                _end_shim(place)
+                return []
+            members.end_groups(set(unseen.values()), run.spare)
+            empty, found = 0, dict.fromkeys(unseen, 0.0)
+            continue
         sent = [members.send_signal(pid, started, signal.SIGKILL) for pid, started in found.items()]
         refused = refused + 1 if found and not any(sent) else 0
         if refused == _REFUSALS:
@@ -313,6 +318,8 @@ def living_leftovers(place: str, marker: str, spare: frozenset[int] = frozenset(
             scanned = members.Members(place, marker, spare).scan()
             # one that ended during the scan may be the shim, whose command line is empty by then
             found = sorted(pid for pid, started in scanned.items() if machine.start_time(pid) == started)
+            if not found and (shim := shim_pid(place)) is not None and stays:
+                found = sorted(members.restless(shim))
             if not found or now >= began + patience:
                 return found
             next_scan = now + 0.1

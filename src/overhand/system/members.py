@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PAUSE = b"sleep\x001\x00"
+_SLEEPS = ("sleep", "coreutils", "busybox", "toybox")
+_GLANCES = 20  # at the children of a shim, one every hundredth of a second
 _MOST_MARKERS = 100_000
 
 
@@ -205,18 +208,27 @@ class Members:
         while todo:
             pid = todo.pop()
             # another run's shim is inherited from a supervisor that our agent started and that has died
-            if pid in members or pid in spared or shim_place(pid) not in (None, self.place):
+            if pid in members or pid in spared or self._is_other_shim(pid):
                 continue
             members.add(pid)
             todo.extend(children.get(pid, []))
         return members
 
+    def _is_other_shim(self, pid: int) -> bool:
+        """Whether it is the shim of another run, and not a program with a folder of its own making."""
+        place = shim_place(pid)
+        if place is None or place == self.place:
+            return False
+        records = os.path.realpath(f"{self.place}/../../../../..")  # place: PROJECT/tasks/TASK/runs/RUN
+        return os.path.realpath(place).startswith(f"{records.rstrip('/')}/")
+
     def _is_shims_pause(self, pid: int, row: Process, shim: int | None) -> bool:
         """Whether it is the shim's own `sleep 1` after its agent has ended; before its exec it looks like the shim."""
         if shim is None or row.parent != shim:
             return False
-        command = read_proc(pid, "cmdline")
-        return command == _PAUSE or (os.path.exists(f"{self.place}/exit") and command == read_proc(shim, "cmdline"))
+        if _is_sleep(pid):
+            return True
+        return os.path.exists(f"{self.place}/exit") and read_proc(pid, "cmdline") == read_proc(shim, "cmdline")
 
     def note(self, shim: int) -> int:
         """Remember the sessions below a living shim; returns the CPU ticks its members have used."""
@@ -310,6 +322,45 @@ def _looks_like_shim(pid: int) -> bool:
 
 def pauses(shim: int) -> dict[int, float]:
     """The shim's own `sleep`, which would hold `life` for a second longer: pid and start time; Linux only."""
-    looks = (_PAUSE, read_proc(shim, "cmdline"))  # before its exec it looks like the shim
-    found = {pid: start_time(pid) for pid in _children(shim) if read_proc(pid, "cmdline") in looks}
+    own = read_proc(shim, "cmdline")  # before its exec it looks like the shim
+    found = {pid: start_time(pid) for pid in _children(shim) if _is_sleep(pid) or read_proc(pid, "cmdline") == own}
     return {pid: started for pid, started in found.items() if started is not None}
+
+
+def _is_sleep(pid: int) -> bool:
+    """Whether it is the system's `sleep 1`, which ends by itself, and not another program of that name."""
+    if read_proc(pid, "cmdline") != _PAUSE:
+        return False
+    try:
+        program = os.readlink(f"/proc/{pid}/exe")
+        return os.path.basename(program) in _SLEEPS and os.stat(f"/proc/{pid}/exe").st_uid == 0
+    except OSError:
+        return start_time(pid) is None  # it ended just now
+
+
+def restless(shim: int) -> dict[int, int]:
+    """Processes below a shim that fork and end all the time, with their process groups; Linux only.
+
+    No table of processes shows them alive; but the kernel's list of the shim's children always has one of them.
+    """
+    first: set[int] | None = None
+    for _ in range(_GLANCES if LINUX else 0):
+        own, seen = read_proc(shim, "cmdline"), {}
+        for pid in _children(shim):
+            row = stat_fields(pid)
+            if row and int(row[2]) and not _is_sleep(pid) and read_proc(pid, "cmdline") not in (own, b""):
+                seen[pid] = int(row[2])
+        if first is not None and seen.keys() - first:
+            return seen
+        first = first if first is not None else set(seen)
+        time.sleep(0.01)
+    return {}
+
+
+def end_groups(groups: set[int], spare: frozenset[int]) -> None:
+    """Kill whole process groups at once: a process that forks meanwhile takes its child with it."""
+    for group in groups - {os.getpgid(0), *spare}:
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except OSError:
+            continue  # it has ended
