@@ -42,7 +42,7 @@ def test_moved_while_a_run_lives(house: House) -> None:
     os.rename(house.path, house.path.with_name("moved"))
     moved = at(house, house.path.with_name("moved"))
     told = moved.project.run("list")
-    assert f"This project was moved here from {house.path}" in told.err
+    assert f"This project was moved here from {house.path}; its tasks came along. 1 run still works" in told.err
     (row,) = moved.json("list")["tasks"]
     assert (row["task_id"], row["headline"], moved.project.record) == (task, "working", record)
     later = moved.delegate("at the new path")

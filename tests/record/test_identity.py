@@ -34,6 +34,7 @@ from overhand.record.identity import (
     witness,
 )
 from overhand.record.registry import UNREADABLE, Entry, Mark, look, record_name, state_folder
+from overhand.verbs.setup import kind_of_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -1144,3 +1145,42 @@ def test_the_name_of_a_record_is_safe(name: str) -> None:
     assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
     assert not text.startswith((".", "-"))
     assert digits == f"{crc32(f'/home/{name}'.encode()):08x}"
+
+
+MOUNTS = """\
+overlay / overlay rw 0 0
+tmpfs /home tmpfs rw 0 0
+server:/homes /home/me nfs4 rw 0 0
+share /home/me/My\\040Work 9p rw 0 0
+/dev/sda1 /home/me/local ext4 rw 0 0
+//server/share /mnt cifs rw 0 0
+/dev/sdb1 /mnt ext4 rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", "overlay"),
+        ("/homes", "overlay"),
+        ("/home/you", "tmpfs"),
+        ("/home/me", "nfs4"),
+        ("/home/me/.local/state", "nfs4"),
+        ("/home/meadow", "tmpfs"),
+        ("/home/me/My Work/x", "9p"),
+        ("/home/me/local/state", "ext4"),
+        ("/mnt/x", "ext4"),
+    ],
+)
+def test_the_kind_of_a_disk(path: str, kind: str) -> None:
+    assert kind_of_disk(path, MOUNTS) == kind
+
+
+def test_the_kind_of_a_real_disk(mounting: tuple[str, ...], tmp_path: Path) -> None:
+    place = tmp_path / "My Work"
+    (place / "x").mkdir(parents=True)
+    program = "import sys; from overhand.verbs.setup import file_system; print(file_system(sys.argv[1]))"
+    script = 'mount -t ramfs none "$1" && exec "$2" -c "$3" "$1/x"'
+    ran = subprocess.run([*mounting, "sh", "-c", script, "sh", place, sys.executable, program], capture_output=True,
+                         text=True, check=False)  # fmt: skip
+    assert ran.stdout == "ramfs\n", ran.stderr

@@ -37,7 +37,10 @@ class Found(Record, frozen=True):
     def note(self) -> str:
         """What to tell the user, once."""
         if self.change == "moved":
-            return f"This project was moved here from {self.before}; its tasks came along."
+            moved = f"This project was moved here from {self.before}; its tasks came along."
+            count = _living_runs(self.folder)
+            works = "1 run still works" if count == 1 else f"{count} runs still work"
+            return f"{moved} {works} at the old path." if count else moved
         if self.change == "replaced":
             return "This folder was replaced since it was last used. Its tasks are kept; queued ones wait for you."
         return ""
@@ -115,7 +118,7 @@ def remove_record(folder: str) -> None:
         entry = next((one for one in registry.entries() if one.folder == folder and _is_gone(one)), None)
         if entry is None:
             raise Refused(f"{folder} is not the record of a project that is gone.", "See them all: overhand projects")
-        if is_held(f"{folder}/supervisor/lock") or _has_living_run(folder):
+        if is_held(f"{folder}/supervisor/lock") or _living_runs(folder):
             why = f"Processes of {entry.last_path} are still at work, so its record is kept."
             raise Refused(why, "Try again when they have ended.")
         registry.unlink(entry)
@@ -126,9 +129,10 @@ def remove_record(folder: str) -> None:
         registry.sweep(".gone-")  # also what a killed process left
 
 
-def _has_living_run(folder: str) -> bool:
+def _living_runs(folder: str) -> int:
+    """How many runs of a record are alive."""
     runs = [f"{folder}/tasks/{task}/runs" for task in names_in(f"{folder}/tasks")]
-    return any(has_reader(f"{place}/{run}/life") for place in runs for run in names_in(place))
+    return sum(has_reader(f"{place}/{run}/life") for place in runs for run in names_in(place))
 
 
 # deciding

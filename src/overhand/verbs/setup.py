@@ -88,7 +88,7 @@ def _set_up(session: Session) -> list[str]:
     known = session.store.exists()
     session.store.ensure()
     root = session.root
-    _refuse_network_disk(session)
+    _require_locks(session, is_new=not known)
     files = Beneath(root)
     files.make_folder(".overhand", mode=0o755)
     checks = "".join(f'# {name} = "{command}"\n' for name, command in _proposed_checks(root).items())
@@ -104,16 +104,15 @@ def _set_up(session: Session) -> list[str]:
     return wrote
 
 
-def _refuse_network_disk(session: Session) -> None:
-    """Locks must be kept by this machine's kernel; on a network file system they are not."""
+def _require_locks(session: Session, *, is_new: bool) -> None:
+    """Locks must work where the record lies; that it is a network disk, which may keep them badly, is said once."""
     import fcntl
 
     kind = file_system(session.store.own)
-    if kind in NETWORK_DISKS and not os.environ.get("OVERHAND_ALLOW_NETWORK_DISK"):
-        raise Refused(
-            f"Records would lie on {kind}, where locks cannot be trusted.",
-            "Keep them on a local disk: OVERHAND_STATE=/local/dir; or set OVERHAND_ALLOW_NETWORK_DISK=1 if only one "
-            "machine ever works there.",
+    if is_new and kind in NETWORK_DISKS:
+        session.tell(
+            f"The record of this project lies on {kind}: only one machine may work there. To keep records on a local "
+            "disk: OVERHAND_STATE=/local/dir"
         )
     probe = f"{session.store.own}/.probe-{random_text(8)}"  # its own: other processes may set up at the same time
     try:
@@ -148,11 +147,22 @@ def file_system(path: str) -> str:
     """The type of the file system a path is on; empty where the system does not say."""
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
-            mounts = [line.split()[1:3] for line in file]
+            return kind_of_disk(path, file.read())
     except OSError:
         return ""
-    around = [(len(place), kind) for place, kind in mounts if path == place or path.startswith(place.rstrip("/") + "/")]
-    return max(around)[1] if around else ""
+
+
+def kind_of_disk(path: str, mounts: str) -> str:
+    """The type of the innermost mount around a path; of several at one place the last, which covers the others."""
+    found, longest = "", -1
+    for line in mounts.splitlines():
+        place, kind = line.split()[1:3]
+        for code, letter in ((r"\011", "\t"), (r"\012", "\n"), (r"\040", " "), (r"\134", "\\")):
+            place = place.replace(code, letter)
+        place = place.rstrip("/")
+        if len(place) >= longest and (path == place or path.startswith(f"{place}/")):
+            found, longest = kind, len(place)
+    return found
 
 
 def _proposed_checks(root: str) -> dict[str, str]:
