@@ -92,8 +92,11 @@ def test_tracked_workspaces_are_named_by_the_first_verb_and_by_doctor(house: Hou
     house.write(".agent-workspaces/x-20260101-000000/HANDOFF.md", "# Task Handoff\n\n## Task\nx\n")
     for words in (["init", "-q"], ["add", "-Af"], ["commit", "-qm", "x"]):
         subprocess.run([*git, *words], check=True)
-    assert "git tracks 1 files in .agent-workspaces" in house.project.run("delegate", "x", "--no-start").err
-    assert "git tracks" not in house.project.run("delegate", "y", "--no-start").err, "once"
+    assert (
+        "git tracks 1 files in .agent-workspaces"
+        in house.project.run("delegate", "x", "--agent", "worker", "--no-start").err
+    )
+    assert "git tracks" not in house.project.run("delegate", "y", "--agent", "worker", "--no-start").err, "once"
     assert "tracked" in [one["code"] for one in house.json("doctor", code=1)["findings"]]
 
 

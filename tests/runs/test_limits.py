@@ -90,4 +90,4 @@ print(*said)
 
 def test_who_cannot_open_anything_takes_nobody_for_dead_and_nothing_for_absent(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", EXHAUSTED], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.stdout.split() == [*["StorageFailed"] * 3, "OSError", "OSError", "True"], ran.stderr
+    assert ran.stdout.split() == [*["StorageUnavailable"] * 3, "OSError", "OSError", "True"], ran.stderr

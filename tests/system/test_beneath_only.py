@@ -33,7 +33,6 @@ FOR_USERS = "testing"  # writes projects for the tests of others, in which no ag
 ONLY_ASK = {
     "agents/drivers/codex.py",
     "record/identity.py",
-    "runs/walls.py",
 }  # whether `.overhand` is a folder, no more
 
 

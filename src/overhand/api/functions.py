@@ -250,7 +250,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
     except (BudgetExceeded, NotShielded) as error:
         reject_task(actor, task_id, error)
         return None
-    if not os.path.lexists(f"{actor.store.workspace(task_id)}/HANDOFF.md"):  # the disk failed, or it was cleaned away
+    if not actor.store.workspace_files(task_id).exists("HANDOFF.md"):  # the disk failed, or it was cleaned away
         actor.store.furnish(task_id)
     tree = tree_snapshot(actor.store.root) if batch.in_repository else None
     prepared = Prepared(function.agent, handoff, text, tree, allowance)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _OURS = ".agent-workspaces"
 _WILD = "*?["
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+LARGEST = 64 * 1024 * 1024  # bytes; a larger file is not read
 _START = 8000  # bytes; a NUL among these means that a file is not text, as in git
 
 
@@ -88,6 +89,9 @@ def read(path: str, warn: Warn = _silent) -> bytes | None:
     """A file's bytes, or None with a warning."""
     try:
         with open(path, "rb", buffering=0, opener=_open) as file:
+            if os.fstat(file.fileno()).st_size > LARGEST:
+                warn(f"{path} is larger than {LARGEST >> 20} MB; it was not searched.")
+                return None
             return file.read()
     except FileNotFoundError:
         return None  # it was there a moment ago
@@ -276,6 +280,7 @@ def _spelled_out(line: str) -> str:
 _FLAGS = (
     "--no-config", "--no-ignore", "--hidden", "--text", "--encoding=none", "--files-with-matches", "--null",
     "--color=never", "--type-add=overhand:*.md", "--type=overhand", "--glob=!.agent-workspaces",
+    f"--max-filesize={LARGEST}",
 )  # fmt: skip
 _LETTER = r"(?-u)#[A-Za-z\x80-\xff]"
 

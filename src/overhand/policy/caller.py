@@ -303,7 +303,7 @@ def _from_run(store: Store, task: Task, run: Run) -> Caller:
         level=task.level,
         shielded=run.is_shielded or bool(task.settings.get("shielded")),
         current=task.current_run is run and not run.has_ended,
-        attached=run.attached and not run.is_opened,
+        attached=run.attached and not run.opened,
     )
 
 

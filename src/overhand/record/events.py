@@ -267,13 +267,15 @@ class RunCreated(Event):
     pidns: str
     control: bool = False  # its CONTROL lines are carried out
     attached: bool = False  # it is part of another process: a function, or a program on a terminal
+    opened: bool = False  # the latter: a person opened its session
     messages: Sequence[int] = ()  # what it is handed with its prompt
     shield: dict[str, Any] | None = None  # what its program cannot write, or why it is not shielded
 
     def apply(self, task: Task) -> None:
         task.runs.append(Run(
             id=vars(self)["run"], agent=self.agent, driver=self.driver, attached=bool(self.attached),
-            state="starting", cause=None, exit=None, created=self.t, mono=self.mono, boot=self.boot,
+            opened=bool(self.opened), state="starting", cause=None, exit=None, created=self.t, mono=self.mono,
+            boot=self.boot,
             machine=self.machine, pidns=self.pidns, timeout=self.timeout, shim=None, life="", ended=None, status=None,
             leftovers=[], control=bool(self.control), waiting=None, waited=0.0, usage=None,
             queued_at=task.queued_at, shield=self.shield,

@@ -120,6 +120,7 @@ class Run(Record):
     agent: str
     driver: str
     attached: bool
+    opened: bool  # attached, and on a person's terminal; any other attached run is a function in a Python process
     state: str
     cause: str | None
     exit: int | None
@@ -140,11 +141,6 @@ class Run(Record):
     usage: Usage | None
     queued_at: str | None  # since when its task had waited for it
     shield: dict[str, Any] | None = None  # what its program cannot write, or why it is not shielded
-
-    @property
-    def is_opened(self) -> bool:
-        """Whether a person has it on a terminal; any other attached run is a function in a Python process."""
-        return self.attached and self.driver != "function"
 
     @property
     def is_shielded(self) -> bool:

@@ -188,7 +188,7 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
         facts=returned.facts,
         unverified=returned.unverified,
         steps=evidence.live_steps(folders.workspace_files) if handoff.plan else (),
-        by_hand=ended.is_opened,
+        by_hand=ended.opened,
         final=summary.end if summary else None,
         final_why=summary.why if summary else "",
         denied=tuple(dict.fromkeys(summary.denied)) if summary else (),
@@ -267,7 +267,7 @@ def _wait_for_provider(case: Case) -> Task:
 
 def _wants_repair(task: Task, verdict: Verdict, spec: dict[str, Any]) -> bool:
     current = task.current_run
-    if current is None or current.cause not in ("exit", "killed") or current.is_opened:
+    if current is None or current.cause not in ("exit", "killed") or current.opened:
         return False
     reruns = task.repairs < MAX_REPAIRS and bool(spec.get("agent", {}).get("reruns"))
     return reruns and can_be_mended(verdict, spec)

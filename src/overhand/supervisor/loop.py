@@ -278,7 +278,7 @@ class Loop:
         """Another process looks after it while that lives; what a run on a person's terminal calls is done here."""
         run = task.runs[-1]
         alive = self._store.is_alive(task.id, run)
-        if alive and run.is_opened and not task.stop:
+        if alive and run.opened and not task.stop:
             self._opened.add(task.id)
             self._calls.watch(task.id, run.id)
             return

@@ -203,7 +203,7 @@ def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened
         place = session.store.run_folder(task_id, run_id)
         lay_out_run(actor, locked, run_id, prepared)
         life = hold_life(place)
-        made = run_created(run_id, agent.name, agent.driver, 0.0).replace(attached=True)
+        made = run_created(run_id, agent.name, agent.driver, 0.0).replace(attached=True, opened=True)
         made = made.replace(shield=shield.facts) if shield.facts else made
         accepted = Accepted(agent=agent.name, resume={"run": before, "why": "opened"})
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))

@@ -96,7 +96,7 @@ def needs_supervisor(task: Task) -> bool:
     if task.queued or (task.item and task.tag is None and task.status is None):
         return True  # it waits to start, or its approval was cut short
     run = task.current_run
-    return run is not None and (run.has_ended or run.is_opened or not run.attached)
+    return run is not None and (run.has_ended or run.opened or not run.attached)
 
 
 def _settle(session: Session, task: Task) -> Task:
