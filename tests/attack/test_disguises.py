@@ -15,6 +15,7 @@ import pytest
 from overhand.supervisor import client
 from support.items import AT, REQUEST, House
 from support.scene import QUICK, until
+from support.soak import variants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -188,7 +189,7 @@ def put_on(house: House, disguise: str) -> tuple[str, str, str]:
     return task, other, prepared
 
 
-@pytest.mark.parametrize("name", DISGUISES)
+@pytest.mark.parametrize("name", variants(DISGUISES, every=3))
 def test_it_is_refused_what_is_for_a_person(house: House, name: str, tally: Callable[[str, int], None]) -> None:
     disguise = DISGUISES[name]
     possible(disguise)

@@ -22,6 +22,7 @@ import pytest
 from overhand.testing.project import Ran
 from support.clones import TASK, VARIANTS, Clone, begin
 from support.scene import until
+from support.soak import variants
 from support.warm import Project
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def needs_root(name: str) -> None:
         pytest.skip("giving files to another user needs root")
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", variants(VARIANTS, every=4))
 def test_it_runs_touches_and_sends_nothing(victim: Victim, name: str, tally: Callable[[str, int], None]) -> None:
     needs_root(name)
     clone = arrive(victim, name)

@@ -15,6 +15,7 @@ import pytest
 
 from overhand.supervisor import hand_to_supervisor
 from support.scene import until
+from support.soak import variants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -313,7 +314,7 @@ PROJECT_VERBS: list[tuple[str, ...]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("place", OURS)
+@pytest.mark.parametrize("place", variants(OURS, every=3))
 @pytest.mark.parametrize("kind", ["link", "fifo", "huge"])
 def test_folders_of_ours_in_the_project(unshielded: Scene, tmp_path: Path, place: str, kind: str, tally: Tally) -> None:
     scene, victims = unshielded, tmp_path / "victims"

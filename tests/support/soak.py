@@ -28,6 +28,11 @@ def lots(values: int | Sequence[Any], *, kept: int = 1) -> list[Any]:
     return [*every[:kept], *(pytest.param(value, marks=LOT) for value in every[kept:])]
 
 
+def variants(values: Iterable[Any], *, every: int) -> list[Any]:
+    """Parameters of which one of `every` runs in `make test`, and all others in every `make soak`."""
+    return [v if n % every == 0 else pytest.param(v, marks=pytest.mark.soak) for n, v in enumerate(values)]
+
+
 def was_killed(code: int) -> bool:
     """Whether a process with this exit code was killed at the point where it was to be; counted for the summary."""
     assert code in (0, -signal.SIGKILL), code

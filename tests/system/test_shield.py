@@ -27,6 +27,7 @@ from overhand.system.shield import Entry, Plan, ShieldProbe, Walls, plan_mounts,
 from support import attacks, behind_shield, old_kernel
 from support.attacks import ATTACKS, Places
 from support.scene import until
+from support.soak import variants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -230,7 +231,7 @@ def test_an_attack_from_inside(ground: Ground, name: str) -> None:
         assert ground.protected() == before
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", variants(ATTACKS, every=4))
 def test_an_attack_from_inside_bwrap(by_bwrap: Ground, name: str) -> None:
     test_an_attack_from_inside(by_bwrap, name)
 
