@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Status = Literal["completed", "partial", "blocked", "needs-input", "failed", "cancelled", "rejected"]
+    VerificationWord = Literal["failing", "none", "passing", "proved"]
     RunState = Literal["queued", "starting", "running", "waiting", "ended"]
     Cause = Literal["exit", "error", "timeout", "answer-timeout", "budget", "killed", "cancelled", "lost"]
     Headline = Literal["needs you", "working", "queued", "ready", "stopped", "done"]
@@ -28,6 +29,13 @@ STATUSES = {
     "cancelled": "a person stopped it",
     "rejected": "it was refused before it started",
 }
+VERIFICATIONS = {  # from the weakest to the strongest
+    "failing": "something that Overhand checked does not hold",
+    "none": "Overhand checked nothing, or nothing was changed",
+    "passing": "what Overhand checked holds, which proves little by itself",
+    "proved": "a check turned from red to green, or the data holds what was asked of it",
+}
+SHOWN_VERIFICATIONS = {"failing": "FAILING", "none": "UNVERIFIED", "passing": "PASSES", "proved": "VERIFIED"}
 CLAIMS: tuple[Status, ...] = ("completed", "partial", "blocked", "needs-input", "failed")  # what an agent may return
 RUN_STATES = {
     "queued": "the task waits for its next run",

@@ -41,7 +41,7 @@ def test_a_file_a_command_a_return(name: str, tmp_path: Path) -> None:
     with house(name, tmp_path, {"work": script}) as place:
         delegate(place, "Write it. script:work", "--deliverable", "hello.txt", "--verify", "test -s copy.txt")
         done = place.judged()
-        assert (done["status"], done["verified"], done["problems"]) == ("completed", "all", []), place.stream(
+        assert (done["status"], done["verification"], done["problems"]) == ("completed", "passing", []), place.stream(
             done["runs"][0]
         )
         assert (done["summary"], len(done["runs"])) == ("Both are there.", 1)

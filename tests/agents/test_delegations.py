@@ -29,7 +29,7 @@ def test_a_file_a_command_a_return(name: str, tmp_path: Path) -> None:
         done = place.delegate(
             "Write hello.txt. script:work", "--deliverable", "hello.txt", "--verify", "test -s copy.txt"
         )
-        assert (done["status"], done["verified"], done["problems"]) == ("completed", "all", []), place.stream(
+        assert (done["status"], done["verification"], done["problems"]) == ("completed", "passing", []), place.stream(
             done["runs"][0]
         )
         assert (place.path / "copy.txt").read_text() == "hello\n"

@@ -38,7 +38,7 @@ def codes(result: Result) -> list[str]:
 def test_a_command_agent_from_python(project: Project) -> None:
     task = project.delegate("Do it", agent="worker", verify=["true"], deliverable=[])
     result = task.wait()
-    assert (result.status, result.verified, result.ok, result.handle) == ("completed", "all", True, task.handle)
+    assert (result.status, result.verification, result.ok, result.handle) == ("completed", "passing", True, task.handle)
     assert result.json["schema"] == "overhand.wait/1"
     assert task.folder.joinpath("HANDOFF.md").exists()
     assert project.task("-").id == project.task(1).id == project.task("do-it").id == task.id
@@ -140,7 +140,7 @@ def test_a_function_writes_its_own_output(project: Project) -> None:
 def test_deliverables_and_checks_of_a_function(project: Project) -> None:
     project.agent("fn")(functions.completes(files={"a.txt": "hi"}))
     result = project.delegate("Write", agent="fn", deliverable=["a.txt", "b.txt"], verify=["test -s a.txt"]).wait()
-    assert (result.status, result.verified) == ("partial", "all")
+    assert (result.status, result.verification, result.verified) == ("partial", "passing", False)
     assert (result.checks[0]["before"], result.checks[0]["exit"]) == (1, 0)
 
 

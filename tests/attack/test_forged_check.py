@@ -27,5 +27,5 @@ def test_a_check_is_run_whatever_lies_in_the_workspace(scene: Scene) -> None:
     task = scene.delegate("Forge it", "--verify", "echo ran >>ran; false")
     assert scene.judged(task).status == "failed"
     shown = scene.json("show", task)
-    assert (shown["verified"], [one["passed"] for one in shown["checks"]]) == ("none", [False])
+    assert (shown["verification"], [one["passed"] for one in shown["checks"]]) == ("failing", [False])
     assert (scene.path / "ran").read_text().startswith("ran\n")

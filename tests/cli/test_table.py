@@ -128,8 +128,8 @@ def test_help_lists_exactly_the_verbs_of_the_table(desk: ProjectDir) -> None:
 
 def test_show_and_wait_have_the_names_scripts_rely_on(desk: ProjectDir) -> None:
     names = (
-        "task_id handle title agent kind headline status verified run_state cause runs summary data deliverables "
-        "decisions for_primary files_modified errors next_steps questions problems checks usage output"
+        "task_id handle title agent kind headline status verification verified run_state cause runs summary data "
+        "deliverables decisions for_primary files_modified errors next_steps questions problems checks usage output"
     )
     for words in (["show", "1"], ["wait", "1"], ["delegate", "Names", "--wait"], ["run", "2", "--wait"]):
         assert set(names.split()) <= desk.run(*words, "--json").json.keys(), words

@@ -63,7 +63,13 @@ def judged(
     number: int, status: str = "completed", cause: str = "exit", ago: float = 60.0, **more: Any
 ) -> tuple[Event, ...]:
     """Ended, with a verdict."""
-    verdict = {"status": status, "claimed": "completed", "verified": "all", "summary": "Did it.", "output": None}
+    verdict = {
+        "status": status,
+        "claimed": "completed",
+        "verification": "passing",
+        "summary": "Did it.",
+        "output": None,
+    }
     return (
         {"e": "run.ended", "run": run_id(number), "cause": cause, "exit": 0, "ago": ago},
         {"e": "judged", "run": run_id(number), **verdict, "ago": ago, **more},
@@ -128,7 +134,7 @@ def crowd(root: Path) -> None:
     task(root, 24, *begun(24), *judged(24, "failed", "timeout", summary="Out of time."), title="Too slow")
     never = {"e": "judged", "run": None, "status": "cancelled", "summary": ""}
     task(root, 25, {"e": "accepted"}, never, title="Never mind")
-    task(root, 26, *begun(26), *judged(26, ago=86400 * 3 + 5, verified="none"), {"e": "seen"}, title="Seen")
+    task(root, 26, *begun(26), *judged(26, ago=86400 * 3 + 5, verification="none"), {"e": "seen"}, title="Seen")
     task(root, 27, *begun(27), *judged(27), title=HOSTILE)
 
 

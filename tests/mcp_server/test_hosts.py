@@ -63,7 +63,7 @@ def test_delegated_waited_for_and_judged(house: ProjectDir, era: str) -> None:
         assert f"Task {made['handle']} is accepted" in made["next"]
         found = await client.call_tool("wait", {"id": [made["handle"]]}, progress_callback=progress)
         judged = found.structured_content
-        assert (judged["status"], judged["verified"], judged["pending"]) == ("completed", "none", False)
+        assert (judged["status"], judged["verification"], judged["pending"]) == ("completed", "none", False)
         assert "not verified" in judged["next"]
         again = await call(client, "result", id=made["handle"])
         assert again["summary"] == "Did the scripted work."

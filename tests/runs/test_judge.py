@@ -122,7 +122,7 @@ def test_status(evidence: Evidence, status: str) -> None:
 def test_red_before_and_after_is_not_passed_and_said() -> None:
     check = CheckFact("tests", "make test", after=1, before=2)
     verdict = judge_run(Evidence(DONE, checks=(check,)))
-    assert (check.already_red, verdict.status, verdict.verified) == (True, "failed", "none")
+    assert (check.already_red, verdict.status, verdict.verification.word) == (True, "failed", "failing")
     assert "already red" in verdict.problems[-1].message
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from overhand.documents import Problem, Return
 from overhand.runs import Evidence, judge_run
 from overhand.runs.judge import CheckFact, FileFact
-from overhand.words import CAUSES, CLAIMS, STATUSES
+from overhand.runs.proof import Work
+from overhand.words import CAUSES, CLAIMS, STATUSES, VERIFICATIONS
 
 PATHS = st.sampled_from(["a.txt", "b/c.py", "docs", "../x"])
 FACTS = st.builds(
@@ -41,6 +42,12 @@ def several(values: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object
     return st.lists(values, max_size=3).map(tuple)
 
 
+WORK = st.builds(
+    Work,
+    changed=st.one_of(st.none(), several(PATHS)),
+    company=several(st.just("task 7 (worker)")),
+    leftovers=st.booleans(),
+)
 EVIDENCE = st.builds(
     Evidence,
     returned=st.one_of(st.none(), RETURNS),
@@ -54,6 +61,7 @@ EVIDENCE = st.builds(
     steps=STEPS,
     open_questions=st.integers(0, 2),
     changed=several(PATHS),
+    work=WORK,
     read_only=st.booleans(),
     strict=st.booleans(),
 )
@@ -64,7 +72,8 @@ def test_a_verdict_is_always_reached_and_says_something(evidence: Evidence) -> N
     verdict = judge_run(evidence)
     assert verdict.status in STATUSES
     assert verdict.status != "rejected"
-    assert verdict.verified in ("all", "some", "none")
+    assert verdict.verification.word in VERIFICATIONS
+    assert bool(verdict.verification.proof) == (verdict.verification.word == "proved")
     assert verdict.summary
 
 
@@ -89,7 +98,7 @@ def test_one_failed_check_always_sinks_a_completed_claim(evidence: Evidence, red
     claimed = Return(status="completed", summary="Done.")
     verdict = judge_run(replace(evidence, returned=claimed, checks=(*evidence.checks, red)))
     assert verdict.status in ("failed", "needs-input", "cancelled")
-    assert verdict.verified != "all"
+    assert verdict.verification.word == "failing"
 
 
 @given(EVIDENCE, st.sampled_from([claim for claim in CLAIMS if claim != "completed"]))
@@ -124,7 +133,21 @@ def test_strict_is_never_kinder(evidence: Evidence) -> None:
 
 
 @given(EVIDENCE)
-def test_verified_counts_what_passed(evidence: Evidence) -> None:
-    passed = [check.passed for check in evidence.checks]
-    expected = "none" if not any(passed) else "all" if all(passed) else "some"
-    assert judge_run(evidence).verified == expected
+def test_only_a_check_that_was_red_proves_by_turning_green(evidence: Evidence) -> None:
+    found = judge_run(evidence).verification
+    if found.word == "proved":
+        assert any(check.passed and check.before not in (0, None) for check in evidence.checks)
+        assert all(check.passed for check in evidence.checks)
+        assert evidence.work.changed
+        assert not evidence.work.company
+
+
+@given(EVIDENCE, st.sampled_from([claim for claim in CLAIMS if claim != "completed"]))
+def test_what_the_agent_does_not_claim_is_not_proved(evidence: Evidence, claim: str) -> None:
+    assert judge_run(replace(evidence, returned=Return(status=claim, summary="So it is."))).verification.proof == ""
+
+
+@given(EVIDENCE)
+def test_a_task_that_may_write_and_changed_nothing_is_not_verified(evidence: Evidence) -> None:
+    idle = replace(evidence, work=Work(()), read_only=False, deliverables=())
+    assert judge_run(idle).verification.word in ("none", "failing")

@@ -184,7 +184,7 @@ def test_a_check_at_work_is_taken_over(scene: Scene, when: str) -> None:
     assert scene.json("show", task)["status"] is None
     (scene.path / "go").touch()
     shown = scene.json("wait", task)
-    assert (shown["status"], shown["verified"]) == ("completed", "all")
+    assert (shown["status"], shown["verification"]) == ("completed", "passing")
     assert (scene.path / "checks").read_text() == "x\n" * 2
     is_judged_once(scene, task, 1)
 

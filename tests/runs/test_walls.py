@@ -171,7 +171,7 @@ def test_what_goes_looking_for_the_record_can_write_none_of_it(home: Home) -> No
     task = home.overhand("delegate", "forge it", "--agent", "a", "--verify", f"{seek} >&2", "--wait")
     assert home.evidence() == before
     (run,) = task["runs"]
-    assert (task["status"], task["verified"]) == ("completed", "all")
+    assert (task["status"], task["verification"]) == ("completed", "none")
     assert run["shield"]["held"]
     assert {"record", "settings and trust", "other tasks", ".overhand", "git hooks"} <= {*run["shield"]["read_only"]}
     assert run["shield"]["root"] == (AM_ROOT and home.user == "root")
@@ -188,7 +188,7 @@ def test_a_check_cannot_write_the_workspace_either(home: Home) -> None:
     home.overhand("trust", "--yes")
     check = 'for f in .agent-workspaces/*/HANDOFF.md; do (echo x >>"$f") && exit 9; done; touch built; test -e made'
     task = home.overhand("delegate", "x", "--agent", "a", "--verify", check, "--wait")
-    assert task["verified"] == "all"
+    assert task["verification"] == "proved"
     assert (home.project / "built").exists(), "what it builds in the project is as ever"
 
 
@@ -457,7 +457,7 @@ def test_it_is_adopted_by_the_next_supervisor(walled: Scene) -> None:
     walled.kill_supervisor()
     (walled.path / "go").touch()
     shown = walled.json("wait", task)
-    assert (shown["status"], shown["verified"]) == ("completed", "all")
+    assert (shown["status"], shown["verification"]) == ("completed", "passing")
     assert walled.starts(task) == 1
 
 

@@ -56,7 +56,7 @@ def told(before: Task | None, after: Task) -> tuple[str, str, str] | None:
             [ASKED, *ended("needs-input", "answer-timeout")],
             ("parked", "It waits for an answer: Which? [a | b]", "overhand answer 3"),
         ),
-        (ended("completed", verified="all"), ("ready", "Judged completed, VERIFIED.", "overhand show 3")),
+        (ended("completed", verification="proved"), ("ready", "Judged completed, VERIFIED.", "overhand show 3")),
         (ended("completed"), ("ready", "Judged completed, UNVERIFIED.", "overhand show 3")),
         (
             ended("failed", "timeout"),

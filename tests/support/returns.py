@@ -19,6 +19,7 @@ from overhand.record import Store, fold
 from overhand.runs import can_be_mended, gather_evidence, judge_run
 from overhand.runs.evidence import Collected, collect_return
 from overhand.runs.judge import CheckFact
+from overhand.runs.proof import Work
 from overhand.runs.worktree import baseline
 from overhand.system import detached
 
@@ -122,11 +123,14 @@ def judge_case(case: ReturnCase, folder: Path) -> JudgedReturn:
     actor = Actor(store, Config(), {"kind": "test"}, {})
     gathered = gather_evidence(actor, task, ended, Collected(folders, spec, handoff, noticed))
     given = case.given
-    changed = () if given.get("company") else tuple(sorted(_changed(given)))
+    every = tuple(sorted(_changed(given)))
+    company = ("task 7 (worker)",) if given.get("company") else ()
+    changed = () if company else every
     found = replace(
         gathered.found,
         checks=tuple(_check(line) for line in given.get("checks", ())),
         changed=changed,
+        work=Work(every, every, company=company),
         read_only=bool(given.get("reads")),
         open_questions=given.get("questions", 0),
     )
@@ -135,7 +139,7 @@ def judge_case(case: ReturnCase, folder: Path) -> JudgedReturn:
     decided = output or value
     return JudgedReturn(
         status=verdict.status,
-        verification=verdict.verified,
+        verification=verdict.verification.word,
         summary=verdict.summary,
         files=frozenset(fact.path for fact in found.named if _counts(root, fact.path, given)),
         decisions=tuple(one.what for one in (decided.decisions if decided else ())),

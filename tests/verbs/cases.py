@@ -132,26 +132,26 @@ CASES = [
     Case("exit-3", ("output", "exit:3"), status="failed", errors=codes("exit-not-zero")),
     Case(
         "exit-3-checked", ("output", "exit:3"), ("--verify", "true"),
-        warnings=codes("exit-not-zero"), facts={"verified": "all"},
+        warnings=codes("exit-not-zero"), facts={"verification": "passing"},
     ),
     # ---- checks
-    Case("green", ("output",), ("--verify", "true", "--verify", "test -d ."), facts={"verified": "all"}),
+    Case("green", ("output",), ("--verify", "true", "--verify", "test -d ."), facts={"verification": "passing"}),
     Case(
         "some", ("output",), ("--verify", "true", "--verify", "false"),
-        status="failed", errors=codes("check-failed"), facts={"verified": "some"},
+        status="failed", errors=codes("check-failed"), facts={"verification": "failing"},
     ),
     Case(
         "already-red", ("output",), ("--verify", "false"),
-        status="failed", errors=codes("check-failed"), facts={"verified": "none"},
+        status="failed", errors=codes("check-failed"), facts={"verification": "failing"},
     ),
-    Case("mended", ("file:me/a.txt", "output"), ("--verify", "test -s me/a.txt"), facts={"verified": "all"}),
+    Case("mended", ("file:me/a.txt", "output"), ("--verify", "test -s me/a.txt"), facts={"verification": "passing"}),
     Case(
         "broken-by-it", ("file:br/a.txt", "output"), ("--verify", "test ! -e br/a.txt"),
         status="failed", errors=codes("check-failed"),
     ),
     Case(
         "hanging-check", ("output",), ("--verify", "exec sleep 600", "--set", "limits.check_timeout=0.2s"),
-        status="failed", errors=codes("check-failed"), facts={"verified": "none"},
+        status="failed", errors=codes("check-failed"), facts={"verification": "failing"},
     ),
     # ---- the plan's steps
     Case("steps", ("step:1", "step:2", "output"), ("--step", "Look", "--step", "Lift")),

@@ -91,7 +91,7 @@ def test_a_check_that_hangs_is_ended_and_told(yard: ProjectDir) -> None:
 def test_prose_deliverables_read_unverified(yard: ProjectDir) -> None:
     shown = delegate(yard, "Say it", "--agent", "steady", "--deliverable", "a short note")
     assert shown["deliverables"] == [{"text": "a short note", "holds": None, "state": "unverified"}]
-    assert shown["verified"] == "none"
+    assert (shown["verification"], shown["verified"]) == ("none", False)
 
 
 def test_context_says_why_and_how_to_go_on(yard: ProjectDir) -> None:

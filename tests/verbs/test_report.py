@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 KEYS = {
     "schema", "task_id", "handle", "run_id", "agent", "cause", "commands", "deliverables", "checks", "handoff",
-    "checkpoint", "state", "verified", "usage", "seconds",
+    "checkpoint", "state", "verification", "verified", "proof", "usage", "seconds",
 }  # fmt: skip
 
 

@@ -252,7 +252,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
         return None
     if not actor.store.workspace_files(task_id).exists("HANDOFF.md"):  # the disk failed, or it was cleaned away
         actor.store.furnish(task_id)
-    tree = tree_snapshot(actor.store.root) if batch.in_repository else None
+    tree = tree_snapshot(actor.store.root, steering=bool(task.checks)) if batch.in_repository else None
     prepared = Prepared(function.agent, handoff, text, tree, allowance)
     accepted = Accepted()
     if task.resume is not None:

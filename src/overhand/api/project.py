@@ -83,7 +83,9 @@ class Result:
     kind: str | None
     headline: str
     status: str | None
-    verified: str
+    verification: str
+    verified: bool
+    proof: str | None
     run_state: str | None
     cause: str | None
     summary: str

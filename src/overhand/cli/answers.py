@@ -160,7 +160,7 @@ def tag(payload: Payload) -> Iterator[str]:
         yield f"{path}:{payload['line']}: {name} " + ("added" if payload["changed"] else "is there already")
 
 
-_TONES = {"needs": "yellow", "delegated": "blue", "next": "blue", "claimed": "blue", "done": "green"}
+_TONES = {"needs": "yellow", "delegated": "blue", "next": "blue", "claimed": "blue", "done": "dim"}
 _DONE = {  # what is said, and what comes next
     "claim": ("claimed for you", "done"),
     "done": ("done", ""),

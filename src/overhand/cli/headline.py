@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from overhand.cli.text import TONES, cells, colour, cut, of_plan, one_line, pad, printable, state_word, wrap
+from overhand.cli.text import TONES, cells, colour, cut, of_plan, one_line, pad, printable, row_tone, state_word, wrap
 from overhand.words import HEADLINES, say_duration
 
 TYPE_CHECKING = False
@@ -77,7 +77,7 @@ def _groups(payload: Payload, width: int, where: str) -> Iterator[str]:
             for row in rows:
                 yield from _live(row, width, where, TONES[name])
         else:
-            yield from _resting(rows, width, where, TONES[name])
+            yield from _resting(rows, width, where)
     if count := payload["prepared"]:
         some = "1 workspace" if count == 1 else f"{count} workspaces"
         yield colour(cut(f"{some} made by hand or elsewhere: overhand{where} list --prepared", width), "dim")
@@ -133,7 +133,7 @@ def _question(row: Row, width: int) -> Iterator[str]:
         yield from (f"         {line}" for line in wrap(options, width - 9, 2))
 
 
-def _resting(rows: list[Row], width: int, where: str, tone: str) -> Iterator[str]:
+def _resting(rows: list[Row], width: int, where: str) -> Iterator[str]:
     """Queued or over: a line each, in columns; on a narrow screen the last ones are left out."""
     commands = [_command(row, where) for row in rows]
     right = max((size for size in map(cells, commands) if size <= width // 2), default=0)
@@ -147,7 +147,7 @@ def _resting(rows: list[Row], width: int, where: str, tone: str) -> Iterator[str
     taken = sum(size + 2 for size in sizes if size)
     for row, command, texts in zip(rows, commands, facts, strict=True):
         shown = [pad(text, size) for text, size in zip(texts, sizes, strict=True) if size]
-        shown[:1] = [colour(text, tone) for text in shown[:1]]
+        shown[:1] = [colour(text, row_tone(row)) for text in shown[:1]]
         middle = "".join(f"  {text}" for text in shown)
         yield from _first(row, width, command, middle, taken, right)
         if row.get("notice"):

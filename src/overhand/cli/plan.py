@@ -24,7 +24,7 @@ _LOOKS = {
     "waiting": ("yellow", "?"),
     "verifying": ("blue", "▸"),
     "stopping": ("yellow", "■"),
-    "completed": ("green", "✓"),
+    "completed": ("bold", "✓"),
     "failed": ("red", "✗"),
     "skipped": ("dim", "-"),
     "stopped": ("yellow", "■"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from overhand.cli.text import (
+    VERIFICATION_TONES,
     cells,
     colour,
     counted,
@@ -16,7 +17,7 @@ from overhand.cli.text import (
     width,
 )
 from overhand.policy import say_tokens, say_usd
-from overhand.words import say_duration
+from overhand.words import SHOWN_VERIFICATIONS, say_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,13 +55,11 @@ def _verdict(payload: Payload) -> str:
     status = payload["status"]
     if status is None:
         return state_word(payload)
-    if status != "completed":
+    if status not in ("completed", "partial"):
         return colour(status.upper(), "red" if status in ("failed", "rejected") else "yellow")
-    if payload["verified"] == "all":
-        return colour("COMPLETED · VERIFIED", "green")
-    if payload["verified"] == "some":
-        return colour("COMPLETED · PARTLY VERIFIED", "yellow")
-    return colour("COMPLETED · UNVERIFIED", "yellow")
+    word = payload["verification"]
+    how = f" ({_PROOFS[payload['proof']]})" if payload.get("proof") else ""
+    return colour(f"{status.upper()} · {SHOWN_VERIFICATIONS[word]}{how}", VERIFICATION_TONES[word])
 
 
 def whole(payload: Payload) -> Iterator[str]:
@@ -139,18 +138,26 @@ def _checked(payload: Payload) -> Iterator[str]:
     yield from _problems(payload)
     if not payload["checks"]:
         how = " (add --verify CMD, or [checks] in .overhand/config.toml)" if payload["status"] == "completed" else ""
-        yield colour("UNVERIFIED: no check was run", "yellow") + how
+        yield colour("no check was run", "yellow") + how
+    yield from (colour(f"{_unproved(payload)}: {printable(doubt)}", "yellow") for doubt in payload["doubts"])
     for check in payload["checks"]:
-        mark = colour("passed", "green") if check["passed"] else colour("FAILED", "red")
+        mark = "passed" if check["passed"] else colour("FAILED", "red")
         yield f"{mark}  {printable(check['command'])} · {how_checked(check, payload['tree'])}"
     for item in payload["deliverables"]:
         if "path" in item:
-            mark = colour("there", "green") if item["holds"] else colour("NOT", "red")
+            mark = "there" if item["holds"] else colour("NOT", "red")
             yield f"{mark:<7} {printable(item['path'])} ({item['state']})"
         else:
             yield f"unverified  {one_line(item['text'], 90)}"
     for text in payload.get("unverified", ()):
         yield f"unverified  {one_line(text, 90)}"
+
+
+def _unproved(payload: Payload) -> str:
+    return "unverified" if payload["verification"] == "none" else "not proved"
+
+
+_PROOFS = {"red-green": "red before, green now", "data": "the data holds what was asked"}
 
 
 def _problems(payload: Payload) -> Iterator[str]:
@@ -189,7 +196,8 @@ def _look_at(payload: Payload) -> Iterator[str]:
         yield "worked in your checkout; git cannot tell here which files changed"
     elif not look.get("alone"):
         files = one_line(", ".join(look["changed"]) or "nothing", 200)
-        yield f"worked in your checkout beside other runs; changed meanwhile: {files}"
+        beside = one_line(", ".join(look.get("company", ())) or "other runs", 200)
+        yield f"worked in your checkout beside {beside}; changed meanwhile: {files}"
     else:
         yield f"worked in your checkout; changed: {one_line(', '.join(look['changed']) or 'nothing', 200)}"
     if look.get("sensitive"):
@@ -259,7 +267,7 @@ def _checked_nodes(payload: Payload) -> Iterator[str]:
     for row in rows[:_NODES]:
         checks, name = row.get("checked", ()), one_line(row["node"], 40)
         for check in checks[:_CHECKS]:
-            mark = colour("passed", "green") if check["passed"] else colour("FAILED", "red")
+            mark = "passed" if check["passed"] else colour("FAILED", "red")
             there = " exists" if check["kind"] == "exists" else ""
             yield f"{mark}  {name}: {one_line(check['command'], 100)}{there}"
         if len(checks) > _CHECKS:

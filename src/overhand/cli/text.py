@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from overhand.words import say_duration
+from overhand.words import SHOWN_VERIFICATIONS, say_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _list(payload: Payload) -> Iterator[str]:
         return
     for row in payload["tasks"]:
         handle = row["handle"] if row["handle"] is not None else "-"
-        state = colour(f"{state_word(row):<22}", TONES[row["headline"]])
+        state = colour(f"{state_word(row):<22}", row_tone(row))
         whose = " · ".join(part for part in (row["agent"], of_plan(row)) if part)
         yield f"{handle:>5}  {state} {one_line(row['title'], width() - 34)}  {colour(whose, 'dim')}"
         if payload.get("prepared"):
@@ -200,8 +200,10 @@ def _check(payload: Payload) -> Iterator[str]:
     from overhand.cli.receipt import how_checked
 
     if "file" not in payload:
-        some = "PARTLY VERIFIED" if all(check["passed"] for check in payload["checks"]) else "NOT VERIFIED"
-        yield f"{payload['handle']}  {'VERIFIED' if payload['verified'] == 'all' else some}"
+        was = payload["before"]
+        changed = f" (before: {SHOWN_VERIFICATIONS[was]})" if was != payload["verification"] else ""
+        yield f"{payload['handle']}  {shown_verification(payload)}{changed}"
+        yield from (f"   {printable(doubt)}" for doubt in payload["doubts"])
         for check in payload["checks"]:
             mark = "passed" if check["passed"] else "FAILED"
             yield f"   {mark}  {printable(check['command'])} · {how_checked(check)}"
@@ -328,7 +330,8 @@ _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "bold": "1", "dim": "2"}
 
 # of the groups that people see
-TONES = {"needs you": "yellow", "working": "blue", "queued": "dim", "ready": "green", "stopped": "red", "done": "dim"}
+TONES = {"needs you": "yellow", "working": "blue", "queued": "dim", "ready": "bold", "stopped": "red", "done": "dim"}
+VERIFICATION_TONES = {"failing": "red", "none": "yellow", "passing": "yellow", "proved": "green"}
 
 
 def colour(text: str, tone: str) -> str:
@@ -404,11 +407,22 @@ def of_plan(row: dict[str, Any]) -> str:
     return f"node {one_line(row['node'], 60)} of plan {row['plan_handle'] or row['plan']}" if row.get("node") else ""
 
 
+def row_tone(row: dict[str, Any]) -> str:
+    """The colour of a task's row: only what is verified is green."""
+    if row["status"] in ("completed", "partial") and row["headline"] != "done":
+        return VERIFICATION_TONES[row["verification"]]
+    return TONES[row["headline"]]
+
+
+def shown_verification(row: dict[str, Any]) -> str:
+    """The word for how far a result is verified, in its colour."""
+    return colour(SHOWN_VERIFICATIONS[row["verification"]], VERIFICATION_TONES[row["verification"]])
+
+
 def state_word(row: dict[str, Any]) -> str:
     """Status where there is one, else what is happening."""
     if row["status"] == "completed":
-        mark = {"all": "verified", "some": "partly verified", "none": "UNVERIFIED"}[row["verified"]]
-        return f"completed {mark}"
+        return f"completed {SHOWN_VERIFICATIONS[row['verification']]}"
     if row["status"]:
         return str(row["status"])
     if row["run_state"] == "queued":

@@ -27,6 +27,7 @@ from overhand.items.find import whereabouts
 from overhand.items.promote import item_of
 from overhand.record import ABSENT, Accepted, Judged, Notice, Requeued, RunNeverBegan, StageSet, TagWritten, read_state
 from overhand.system import edit_file, epoch_of, merge_patches, now_stamp
+from overhand.words import SHOWN_VERIFICATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -360,9 +361,6 @@ def _say(locked: LockedTask, text: str) -> None:
 # what the file tells of the last run
 
 
-_VERIFIED = {"all": "VERIFIED", "some": "partly verified", "none": "UNVERIFIED"}
-
-
 def outcome(task: Task) -> str:
     """The run whose end the file must tell; the task itself, if it ended without one for a reason worth telling."""
     for run in reversed(task.runs):
@@ -377,7 +375,7 @@ def section(store: Store, task: Task, stage: str, path: str, raw: bytes) -> Patc
     if not key:
         return None
     if stage == "done" and task.status == "completed":
-        told = f"completed, {_VERIFIED.get(task.verified, task.verified)}"
+        told = f"completed, {SHOWN_VERIFICATIONS[task.verification]}"
         files, link = _result(store, task, path)
         return put_response(raw, key, told, task.summary, files, link)
     run = task.run(key)

@@ -140,7 +140,19 @@ def _plan_result(service: Service, session: Session, task_id: str) -> Payload:
     from overhand.verbs import plan_rows, wait_for_plan
 
     over = wait_for_plan(session, task_id, time.monotonic() + service.limit)
-    keys = ("node", "agent", "state", "status", "verified", "attempt", "seconds", "tokens", "handle", "question", "why")
+    keys = (
+        "node",
+        "agent",
+        "state",
+        "status",
+        "verification",
+        "attempt",
+        "seconds",
+        "tokens",
+        "handle",
+        "question",
+        "why",
+    )
     nodes = plan_rows(session, task_id)["nodes"]
     rows = [{key: row[key] for key in keys if row[key] not in (None, "", 0)} for row in nodes]
     shown = _verb("show", session, id=task_id)
@@ -278,10 +290,11 @@ _CALLS: dict[str, Callable[[Service, Session, Given], Payload]] = {
 }  # fmt: skip
 
 
-_BRIEF = ("handle", "task_id", "title", "agent", "headline", "status", "verified", "progress", "step", "question",
+_BRIEF = ("handle", "task_id", "title", "agent", "headline", "status", "verification", "progress", "step", "question",
           "node", "plan")  # fmt: skip
 _RESULT = (
-    *("task_id", "handle", "title", "agent", "kind", "headline", "status", "verified", "run_state", "cause"),
+    *("task_id", "handle", "title", "agent", "kind", "headline", "status", "run_state", "cause"),
+    *("verification", "verified", "proof", "doubts"),
     *("summary", "data", "deliverables", "decisions", "for_primary", "files_modified", "errors", "next_steps"),
     *("problems", "checks", "unverified", "usage", "output", "folder", "node", "plan"),
 )
@@ -327,11 +340,17 @@ def _next(found: Payload, tool: str, *, asks: bool) -> str:
         return f"it waits for an answer; see questions.{more}"
     if status is None:
         return "it is not judged yet. " + (f"Call {tool} again." if tool != "result" else "Use wait.")
-    if status == "completed" and found["verified"] in (None, "none"):
-        return "completed, but no check of Overhand's ran: what it claims is not verified. Look before you rely on it."
     if status == "completed":
-        return "completed, and checked."
+        return _COMPLETED[found["verification"]]
     return f"{status}. `problems` and `for_primary` say why; a person can resume it."
+
+
+_COMPLETED = {
+    "failing": "completed, but a check fails now. Look before you rely on it.",
+    "none": "completed, but nothing of it was checked: what it claims is not verified. Look before you rely on it.",
+    "passing": "completed, and its checks pass; that alone does not prove it.",
+    "proved": "completed and verified.",
+}
 
 
 def _some(found: Payload, keys: tuple[str, ...]) -> Payload:

@@ -19,7 +19,7 @@ from overhand.plans.combine import NodeResult
 from overhand.plans.merge import merge as merge_results
 from overhand.plans.progress import FAILED, SKIPPED, STOPPED, VERIFIED
 from overhand.policy import usage_figures, usage_of_task, usage_with_nodes
-from overhand.record import PLAN_KIND, Judged, RunEnded, read_log, read_state
+from overhand.record import ABSENT, PLAN_KIND, Judged, RunEnded, read_log, read_state
 from overhand.runs import settle_budget, show_document, tail_of_file, tree_spending
 from overhand.system import (
     Probe,
@@ -39,7 +39,7 @@ from overhand.system import (
     wait_for_exit,
     write_file,
 )
-from overhand.words import CLAIMS, say_duration
+from overhand.words import CLAIMS, SHOWN_VERIFICATIONS, VERIFICATIONS, say_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,7 +113,8 @@ def ending(store: Store, child: Task, digest: str, value_of: Callable[[str, str]
         "status": child.status,
         "result": child.id,
         "digest": digest,
-        "verified": child.verified,
+        "verification": child.verification,
+        **({"proof": child.proof} if child.proof else {}),
         "tokens": tree_spending(store, child).tokens,
         "usage": usage_figures(child),
         "seconds": round(sum(max(0.0, _duration(run) - run.waited) for run in child.runs), 3),
@@ -307,7 +308,8 @@ def finish(actor: Actor, task_id: str, run_id: str, command: Command, execution:
         run=run_id,
         status=result["status"],
         claimed=result["claimed"],
-        verified=result["verified"],
+        verification=result["verification"],
+        proof=result["proof"] or ABSENT,
         summary=result["summary"][:500],
         output=hashlib.sha256(output).hexdigest(),
         result=hashlib.sha256(encoded).hexdigest(),
@@ -335,7 +337,7 @@ def _result(
         "run_id": run_id,
         "status": status,
         "claimed": status if status in CLAIMS else None,
-        "verified": _verified(rows, status),
+        **_verification(rows, state.winner, status),
         "cause": cause if cause in ("timeout", "budget", "cancelled") else "exit",
         "summary": _summary(state, status, why, merged),
         "data": merged.get("data"),
@@ -381,7 +383,8 @@ def _row(known: NodeState, task_id: str | None, facts: Mapping[str, Any]) -> dic
         "agent": known.agent,
         "state": known.state,
         "status": known.status or None,
-        "verified": facts.get("verified", "none"),
+        "verification": facts.get("verification", "none"),
+        "proof": facts.get("proof"),
         "attempts": known.attempt,
         "seconds": facts.get("seconds", 0.0),
         "tokens": facts.get("tokens", 0),
@@ -391,12 +394,14 @@ def _row(known: NodeState, task_id: str | None, facts: Mapping[str, Any]) -> dic
     }
 
 
-def _verified(rows: list[dict[str, Any]], status: str) -> str:
-    """How much of what the result is made of was verified: all, some or none."""
-    counted = [row["verified"] for row in rows if row["state"] == VERIFIED]
-    if not counted or status in ("failed", "cancelled") or all(one == "none" for one in counted):
-        return "none"
-    return "all" if all(one == "all" for one in counted) else "some"
+def _verification(rows: list[dict[str, Any]], winner: str, status: str) -> dict[str, Any]:
+    """The weakest of the nodes that the merge takes."""
+    taken = [row for row in rows if row["state"] == VERIFIED and winner in ("", row["node"])]
+    if status in ("failed", "cancelled"):
+        taken = []
+    word = min((row["verification"] for row in taken), key=list(VERIFICATIONS).index, default="none")
+    proof = next((row["proof"] for row in taken if row["proof"]), None) if word == "proved" else None
+    return {"verification": word, "verified": word == "proved", "proof": proof, "doubts": []}
 
 
 def _summary(state: progress.PlanState, status: str, why: str, merged: Mapping[str, Any]) -> str:
@@ -423,7 +428,15 @@ def _output(plan: Plan, result: dict[str, Any]) -> str:
     for row in result["nodes"][:_ROWS]:
         text = row["state"] if row["status"] in (None, "completed") else f"{row['state']} ({row['status']})"
         passed = f"{row['checks']['passed']} of {row['checks']['of']}" if row["checks"] else "-"
-        cells = (row["node"], row["agent"], text, row["verified"], passed, row["attempts"], f"{row['seconds']:.1f}s")
+        cells = (
+            row["node"],
+            row["agent"],
+            text,
+            SHOWN_VERIFICATIONS[row["verification"]],
+            passed,
+            row["attempts"],
+            f"{row['seconds']:.1f}s",
+        )
         lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in (*cells, row["tokens"])) + " |")
     if len(result["nodes"]) > _ROWS:
         lines.append(f"\nThe other {len(result['nodes']) - _ROWS} are in result.json.")

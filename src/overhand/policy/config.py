@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput
 from overhand.policy import budget as budgets
@@ -25,6 +25,9 @@ from overhand.policy.settings import (
 from overhand.record import Amount
 from overhand.system import MAX_DOCUMENT, Beneath, read_file
 from overhand.words import LEVELS, SHIELDS, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FOLDER = ".overhand"
 FILES = (f"{FOLDER}/config.toml", f"{FOLDER}/local.toml")
@@ -92,6 +95,7 @@ class Config:
     idle: float = 60.0
     debounce: float = 3.0
     checks: tuple[tuple[str, str], ...] = ()
+    check_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by check: patterns of its own files
     drivers: dict[str, dict[str, Any]] = field(default_factory=dict)
     kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
     notify: Notify = Notify()
@@ -237,7 +241,7 @@ def _build(merged: dict[str, Any], problems: list[str]) -> Config:
     values = {**take(merged, READERS[""], "", problems), **take(limits, READERS["limits"], "limits.", problems)}
     values["per_agent"] = _counts(limits, "agents", problems)
     values["per_kind"] = _counts(limits, "kinds", problems)
-    values["checks"] = _checks(table_in(merged, "checks", problems), problems)
+    values["checks"], values["check_files"] = _checks(table_in(merged, "checks", problems), problems)
     values["drivers"] = tables_in(merged, "drivers", problems)
     values["kinds"] = _kinds(tables_in(merged, "kinds", problems), problems)
     for name, make in (("notify", Notify), ("budget", Budgets)):
@@ -257,11 +261,24 @@ def _counts(limits: dict[str, Any], name: str, problems: list[str]) -> dict[str,
     return take(table, dict.fromkeys(table, a_count), f"limits.{name}.", problems)
 
 
-def _checks(table: dict[str, Any], problems: list[str]) -> tuple[tuple[str, str], ...]:
-    problems += [
-        f"checks.{name} must be a command in quotes." for name, cmd in table.items() if not isinstance(cmd, str)
-    ]
-    return tuple((name, command) for name, command in table.items() if isinstance(command, str))
+def _checks(
+    table: dict[str, Any], problems: list[str]
+) -> tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, ...]]]:
+    """The commands by name, each written alone or as a table with its own files."""
+    commands, files = [], {}
+    for name, given in table.items():
+        entry = given if isinstance(given, dict) else {"command": given}
+        command, own = entry.get("command"), entry.get("files", [])
+        if not isinstance(command, str):
+            problems.append(f"checks.{name} must be a command in quotes, or a table with one.")
+            continue
+        if not isinstance(own, list) or not all(isinstance(one, str) for one in own):
+            problems.append(f"checks.{name}.files must be a list of paths or patterns in quotes.")
+            own = []
+        tell_unknown(entry, ("command", "files"), f"checks.{name}.", problems)
+        commands.append((name, command))
+        files[name] = tuple(own)
+    return tuple(commands), files
 
 
 def _kinds(tables: dict[str, dict[str, Any]], problems: list[str]) -> dict[str, dict[str, Any]]:

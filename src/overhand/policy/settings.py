@@ -53,6 +53,8 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "kinds.KIND.level": ("work", "permission level: read, work or full"),
     "kinds.KIND.contract": ("", "the output contract of this kind"),
     "checks.NAME": ("", "a command that verifies every result of this project"),
+    "checks.NAME.command": ("", "the same, where the check has more than a command"),
+    "checks.NAME.files": ([], "paths and patterns of the check's own files: a task that changes one proves nothing"),
     "drivers.NAME": ({}, "what an agent file's `overhand:` part starts from"),
     "budget.task": ("", "the budget of a task that is given none and draws on none, such as `200k tokens` or `$5`"),
     "budget.day": ("", "what all tasks together may use in a day (UTC); then nothing new starts"),

@@ -26,6 +26,7 @@ else:
 
 
 ABSENT = object()  # given for a field that doesn't apply: it isn't written
+_OLD_WORDS = {"all": "passing", "some": "passing"}  # of verifications
 _EMPTY = {"str": "", "int": 0, "float": 0.0, "bool": False}
 
 
@@ -186,7 +187,9 @@ class Judged(Event):
     run: str | None
     status: Status
     claimed: str | None = None
-    verified: str = "none"
+    verified: str = ""  # the word, in logs of before
+    verification: str = ""
+    proof: str = ""
     summary: str
     output: str | None = None  # the SHA-256 of OUTPUT.md
     result: str | None = None  # the SHA-256 of result.json
@@ -197,7 +200,8 @@ class Judged(Event):
         run = task.run(self.run)
         if run:
             run.status = self.status
-        task.status, task.verified = self.status, self.verified
+        task.status = self.status
+        task.verification, task.proof = self.verification or _OLD_WORDS.get(self.verified, "none"), self.proof
         task.summary, task.output = self.summary, self.output
         task.judged, task.judged_run = self.t or None, self.run
         task.queued, task.queued_at, task.stop = False, None, None
@@ -207,9 +211,14 @@ class Rechecked(Event):
     """The checks ran again after the verdict."""
 
     e = "rechecked"
-    verified: str
+    verified: str = ""  # the word, in logs of before
+    verification: str = ""
+    proof: str = ""
     output: str | None
     result: str
+
+    def apply(self, task: Task) -> None:
+        task.verification, task.proof = self.verification or _OLD_WORDS.get(self.verified, "none"), self.proof
 
 
 class Seen(Event):

@@ -250,7 +250,8 @@ class Task:
     queued_at: str | None = None
     runs: list[Run]
     status: str | None = None
-    verified: str = "none"
+    verification: str = "none"
+    proof: str = ""  # what proves it, if it is proved
     summary: str = ""
     judged_run: str | None = None
     judged: str | None = None
@@ -327,6 +328,10 @@ class Task:
     def pending_messages(self) -> list[Message]:
         """What was sent to the agent and goes with its next run."""
         return [message for message in self.messages if message.run is None]
+
+    @property
+    def verified(self) -> bool:
+        return self.verification == "proved"
 
     @property
     def is_unwanted(self) -> bool:

@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     from overhand.runs.finish import can_be_mended, finish_run, gather_evidence, give_up, unjudged_run
     from overhand.runs.handover import is_resumable, message_event, shown_messages, tail_of_file, whole_message
     from overhand.runs.handover import write_previous_runs
-    from overhand.runs.judge import Evidence, Fact, Verdict, judge_run, verification
+    from overhand.runs.judge import Evidence, Fact, Verdict, judge_run
     from overhand.runs.limits import NOTE_EVERY, Counted, count_usage, in_process_meter
     from overhand.runs.phases import ESCALATED, PHASE_ORDER, IllegalMove, PhaseMove, move_phase, next_phases
     from overhand.runs.prepare import Prepared, archive_last_run, keep_given, lay_out_run, read_spec
     from overhand.runs.prepare import read_task_handoff, run_prompt, shield_of, take_baseline
-    from overhand.runs.promises import check_promises, contract_in, inputs_in, unverified_promises
+    from overhand.runs.promises import check_promises, contract_in, inputs_in
     from overhand.runs.prompt import RUN_MARKER, run_environment
+    from overhand.runs.proof import Verification, verification
     from overhand.runs.result import checks_as_json, kept_report, report_lines, run_report, show_document
-    from overhand.runs.result import write_result
+    from overhand.runs.result import verification_as_json, write_result
     from overhand.runs.run import COULD_NOT_END, adopt, cancel_queued, claim_run, end_members, living_members
     from overhand.runs.run import living_runs, reject_task, run_created, same_pid_world, settle_run, start_run
     from overhand.runs.run import still_alive, stop_cause, stop_children, stop_run, tell_left
@@ -45,14 +46,16 @@ else:
             "evidence": "Collected Returned collect_return live_steps preview_return read_return",
             "finish": "can_be_mended finish_run gather_evidence give_up unjudged_run",
             "handover": "is_resumable message_event shown_messages tail_of_file whole_message write_previous_runs",
-            "judge": "Evidence Fact Verdict judge_run verification",
+            "judge": "Evidence Fact Verdict judge_run",
             "limits": "NOTE_EVERY Counted count_usage in_process_meter",
             "phases": "ESCALATED PHASE_ORDER IllegalMove PhaseMove move_phase next_phases",
             "prepare": "Prepared archive_last_run keep_given lay_out_run read_spec read_task_handoff run_prompt "
             "shield_of take_baseline",
-            "promises": "check_promises contract_in inputs_in unverified_promises",
+            "promises": "check_promises contract_in inputs_in",
             "prompt": "RUN_MARKER run_environment",
-            "result": "checks_as_json kept_report report_lines run_report show_document write_result",
+            "proof": "Verification verification",
+            "result": "checks_as_json kept_report report_lines run_report show_document verification_as_json "
+            "write_result",
             "run": "COULD_NOT_END adopt cancel_queued claim_run end_members living_members living_runs reject_task "
             "run_created same_pid_world settle_run start_run still_alive stop_cause stop_children stop_run "
             "tell_left",

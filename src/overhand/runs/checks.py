@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from overhand.contracts import read_test_summary
 from overhand.errors import storage_failed
 from overhand.runs import walls
 from overhand.runs.judge import CheckFact
@@ -26,8 +28,11 @@ from overhand.system import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from overhand.contracts import TestSummary
     from overhand.policy import Actor
     from overhand.record import Run, Task
+
+_END = 1 << 16  # bytes at the end of what a check printed, where a test runner's summary stands
 
 
 def checks_before(actor: Actor, task: Task, enter: Sequence[str] = ()) -> list[CheckFact]:
@@ -42,7 +47,31 @@ def checks_after(actor: Actor, task: Task, folder: str, run: Run | None) -> list
     """
     enter = walls.checks_of(actor.store, run)
     before = checks_before(actor, task, enter) if os.path.isdir(_base_folder(actor, task)) else ()
-    return _run_all(actor, task, folder, enter, before)
+    facts = _run_all(actor, task, folder, enter, before)
+    return [_with_tests(fact, before) if fact.passed and fact.before not in (0, None) else fact for fact in facts]
+
+
+def _with_tests(fact: CheckFact, before: Sequence[CheckFact]) -> CheckFact:
+    """A check that turned from red to green with what a test runner said, then and now."""
+    base = next(one for one in before if one.command == fact.command)
+    return replace(fact, tests=_tests(fact.evidence), tests_before=_tests(base.evidence))
+
+
+def _tests(place: str) -> TestSummary | None:
+    return read_test_summary(last_output(place))
+
+
+def last_output(place: str, size: int = _END) -> str:
+    """The end of what a check printed."""
+    parts = []
+    for name in ("stdout", "stderr"):
+        try:
+            with open(f"{place}/{name}", "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+                parts.append(file.read(size).decode("utf-8", "replace"))
+        except OSError:
+            continue
+    return "\n".join(parts)
 
 
 def _base_folder(actor: Actor, task: Task) -> str:
@@ -56,7 +85,8 @@ def _run_all(
 
     A task that was stopped meanwhile needs no more of them.
     """
-    timeout = actor.config_of(task).check_timeout
+    config = actor.config_of(task)
+    timeout = config.check_timeout
     facts = []
     for number, check in enumerate(task.checks, 1):
         place = f"{folder}/{number}"
@@ -74,6 +104,7 @@ def _run_all(
                 seconds=round(_seconds(place), 2),
                 evidence=place,
                 timed_out=timed_out,
+                files=config.check_files.get(check.name, ()),
             )
         )
     return facts

@@ -23,12 +23,12 @@ from overhand.questions import (
     question_in_return,
     take_in_files,
 )
-from overhand.record import Accepted, Judged, Notice, read_state
-from overhand.runs import checks, control, evidence, prepare, result, spending, walls, worktree
+from overhand.record import Accepted, Judged, Notice
+from overhand.runs import checks, control, evidence, prepare, result, spending, work, worktree
 from overhand.runs.evidence import Collected
 from overhand.runs.judge import Evidence, Verdict, judge_run
 from overhand.runs.result import Case
-from overhand.system import epoch_of, mask_secrets, write_file
+from overhand.system import mask_secrets, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from overhand.runs.evidence import Returned
 
 MAX_REPAIRS = 2
-_COARSE = 2.0  # seconds that the times of files may be behind
 _OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only a run which may write can mend
 
 
@@ -172,8 +171,10 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
     root = actor.store.root
     promised = promises_files(handoff)
     baseline = worktree.read_baseline(folders.record) if promised else {}
-    changed, alone = _changes(actor, task, ended, place) if spec.get("tree", True) else (None, True)
+    tree = work.look_at_tree(actor, task, ended) if spec.get("tree", True) else work.TreeNow()
     wants_checks = ended.cause != "cancelled" and bool(task.checks)
+    ran = tuple(checks.checks_after(actor, task, f"{place}/checks", ended)) if wants_checks else ()
+    company = work.company_of(actor, task, ended) if tree.changed or (ran and tree.first) else []
     found = Evidence(
         returned=returned.value,
         source=returned.source,
@@ -184,7 +185,7 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
         deliverables=tuple(worktree.deliverable_facts(root, handoff.deliverables, baseline)) if promised else (),
         prose=tuple([d.text for d in handoff.deliverables if d.path is None]),
         named=tuple(worktree.named_facts(root, named)) if (named := _named(returned)) else (),
-        checks=tuple(checks.checks_after(actor, task, f"{place}/checks", ended)) if wants_checks else (),
+        checks=ran,
         facts=returned.facts,
         unverified=returned.unverified,
         steps=evidence.live_steps(folders.workspace_files) if handoff.plan else (),
@@ -196,39 +197,21 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
         paused=ended_waiting(task, ended),
         escalated=(called.reason or "no reason given") if (called := task.escalation(ended.id)) else "",
         delegated=len(task.awaited_children(ended.id)),
-        changed=tuple(changed or ()) if alone else (),
+        changed=tuple(tree.changed or ()) if not company else (),
+        work=work.work_of(actor, tree, ended, company, ran),
+        contract=str(spec.get("contract") or ""),
+        asked_by_person=task.depth <= 1,
         read_only=task.level == "read",
         strict=task.strict,
     )
     look_at = {
-        "changed": changed,
-        "alone": alone,
-        "sensitive": worktree.sensitive(changed or ()),
+        "changed": tree.changed,
+        "alone": not company,
+        "company": company,
+        "sensitive": worktree.sensitive(tree.changed or ()),
         "leftovers": ended.leftovers,
     }
     return Case(actor, task, ended, folders, returned, found, look_at)
-
-
-def _changes(actor: Actor, task: Task, ended: Run, place: str) -> tuple[list[str] | None, bool]:
-    """Files that changed since this run, or the one it repairs, began; and whether no other run was live then."""
-    first = ended
-    for earlier in reversed([run for run in task.runs if run.id != ended.id]):
-        if earlier.status != "repair":
-            break
-        first, place = earlier, actor.store.run_folder(task.id, earlier.id)
-    before = read_state(f"{place}/tree.json")
-    if before is None:
-        return None, True
-    root, enter = actor.store.root, walls.enter_git(actor.store, shielded=ended.is_shielded)
-    changed = worktree.changed_between(root, before, worktree.tree_snapshot(root, enter), enter)
-    if not changed:
-        return changed, True  # nothing that another run could have changed
-    began, until = epoch_of(first.created), epoch_of(ended.ended) or float("inf")
-    others = [run for other in actor.store.at_work(began - _COARSE) if other.id != task.id for run in other.runs]
-    alone = not any(
-        epoch_of(run.created) < until and (run.ended is None or epoch_of(run.ended) > began) for run in others
-    )
-    return changed, alone
 
 
 def _named(returned: Returned) -> list[tuple[str, str]]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from overhand.documents import Problem, Return, as_errors
+from overhand.runs.proof import Verification, Work, verification
 from overhand.words import CLAIMS
 
 if TYPE_CHECKING:
+    from overhand.contracts import TestSummary
     from overhand.words import Status
 
 CODES = {
@@ -74,6 +75,9 @@ class CheckFact:
     seconds: float = 0.0
     evidence: str = ""
     timed_out: bool = False
+    files: tuple[str, ...] = ()  # patterns of its own files, from its settings
+    tests: TestSummary | None = None  # what a test runner said, where it turned from red to green
+    tests_before: TestSummary | None = None  # on the base
 
     @property
     def passed(self) -> bool:
@@ -102,6 +106,9 @@ class Fact:
         return self.kind in ("expression", "exists", "schema")
 
 
+_UNKNOWN = Work()
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     returned: Return | None = None
@@ -126,6 +133,9 @@ class Evidence:
     delegated: int = 0  # tasks that it delegated by a CONTROL line and whose results have not reached it
     escalated: str = ""  # why it called for a person
     changed: tuple[str, ...] = ()  # files this run changed, where that is known
+    work: Work = _UNKNOWN  # what all runs of the task changed, and beside whom
+    contract: str = ""  # the block or schema that was asked for
+    asked_by_person: bool = True  # not by another run
     read_only: bool = False
     strict: bool = False
 
@@ -136,7 +146,7 @@ class Verdict:
 
     status: Status
     claimed: str | None
-    verified: str
+    verification: Verification
     summary: str
     problems: tuple[Problem, ...] = ()
 
@@ -156,8 +166,7 @@ def judge_run(evidence: Evidence) -> Verdict:
     if claim is None and evidence.cause != "cancelled" and not waits:
         problems.insert(0, _substance("return-missing", _no_return(evidence)))
     status = _status(evidence, claim, problems)
-    checked = verification(evidence.checks, evidence.facts, evidence.unverified)
-    return Verdict(status, claim, checked, _summary(evidence, status), tuple(problems))
+    return Verdict(status, claim, verification(evidence), _summary(evidence, status), tuple(problems))
 
 
 def _status(evidence: Evidence, claim: Status | None, problems: list[Problem]) -> Status:
@@ -182,15 +191,6 @@ def _status(evidence: Evidence, claim: Status | None, problems: list[Problem]) -
     if not counts_as_error:
         return "completed"
     return "failed" if check_failed or not held else "partial"
-
-
-def verification(checks: Sequence[CheckFact], facts: Sequence[Fact] = (), unverified: Sequence[str] = ()) -> str:
-    """`all` if everything that was to be verified was checked and holds: types alone, or words, do not make it that."""
-    passed = [*(check.passed for check in checks), *(fact.passed for fact in facts)]
-    if not any(passed):
-        return "none"
-    asked = bool(checks) or any(fact.is_check for fact in facts)
-    return "all" if asked and not unverified and all(passed) else "some"
 
 
 def _summary(evidence: Evidence, status: str) -> str:

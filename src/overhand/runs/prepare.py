@@ -49,7 +49,8 @@ def prepare(actor: Actor, task: Task) -> Prepared:
     if task.checks and not task.runs:
         checks.checks_before(actor, task, walls.enter_checks(actor.store) if shield.enter else ())
     enter = walls.enter_git(actor.store, shielded=bool(shield.enter))  # another run may have written there before
-    return Prepared(agent, handoff, text, worktree.tree_snapshot(actor.store.root, enter), shield=shield)
+    tree = worktree.tree_snapshot(actor.store.root, enter, steering=bool(task.checks))
+    return Prepared(agent, handoff, text, tree, shield=shield)
 
 
 def shield_of(actor: Actor, agent: Agent, task: Task, handoff: Handoff, *, opened: bool = False) -> walls.Shield:

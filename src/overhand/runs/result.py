@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from overhand.documents import Problem, Section, count_words, parse_output, render_output, return_to_output
 from overhand.errors import OverhandError
 from overhand.policy import usage_of_task
-from overhand.record import Judged
+from overhand.record import ABSENT, Judged
 from overhand.runs import handover
 from overhand.system import (
     MAX_DOCUMENT,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from overhand.record import Run, RunFolders, Store, Task
     from overhand.runs.evidence import Returned
     from overhand.runs.judge import CheckFact, Evidence, Fact, Verdict
+    from overhand.runs.proof import Verification
     from overhand.system import Beneath
 
 
@@ -82,7 +83,8 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
         run=ended.id,
         status=verdict.status,
         claimed=verdict.claimed,
-        verified=verdict.verified,
+        verification=verdict.verification.word,
+        proof=verdict.verification.proof or ABSENT,
         summary=result["summary"][:500],
         output=hashlib.sha256(output).hexdigest() if output is not None else None,
         result=hashlib.sha256(encoded).hexdigest(),
@@ -109,7 +111,7 @@ def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
         "run_id": ended.id,
         "status": verdict.status,
         "claimed": verdict.claimed,
-        "verified": verdict.verified,
+        **verification_as_json(verdict.verification),
         "cause": ended.cause,
         "summary": verdict.summary,
         "data": value.data if value else None,
@@ -129,6 +131,17 @@ def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
         "run_folder": case.actor.store.relative(case.folders.place),
         "look_at": case.look_at,
         "repairs": task.repairs,
+    }
+
+
+def verification_as_json(found: Verification) -> dict[str, Any]:
+    """How far a result is verified, what proves it, and why it is not more."""
+    verified = found.word == "proved"
+    return {
+        "verification": found.word,
+        "verified": verified,
+        "proof": found.proof or None,
+        "doubts": list(found.why),
     }
 
 
@@ -261,7 +274,9 @@ def run_report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> 
         else None,
         "checkpoint": made[-1] if made else None,
         "state": {"from": "running", "to": result["status"], "phases": [e.phase for e in moved]},
+        "verification": result["verification"],
         "verified": result["verified"],
+        "proof": result["proof"],
         "usage": next((one for one in used if one["id"] == ended.id), None),
         "seconds": round(epoch_of(ended.ended) - epoch_of(ended.created), 1) if ended.ended else None,
     }

@@ -8,6 +8,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
+from overhand.contracts import PARTLY_STEERING, has_inline_tests, is_steering, is_test, steering_part
 from overhand.record import read_state
 from overhand.runs.judge import FileFact
 from overhand.system import repository_of, run_git
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 Print = list[Any]  # [sha256, ctime_ns, inode]
 _GONE = ("delet", "remov", "renam", "moved", "dropped")  # parts of words that explain a missing file
 _FIELDS = {"1 ": 8, "u ": 10, "? ": 1}  # kinds of entries in git's listing, and how many fields precede the path
+_MAX_FILE, _MAX_READ = 50 << 20, 256 << 20  # bytes of a file, and of all of them, that are read to compare them
+_BYPRODUCTS = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
+# folders of installed or built things, in which nobody looks for a project's tests
+_INSTALLED = frozenset(
+    {"node_modules", ".venv", "venv", "site-packages", ".tox", ".nox", "target", "dist", "build", ".agent-workspaces"}
+)
 _SENSITIVE = (
     *("test", "spec", "conftest", ".github", ".gitlab-ci", ".ci", "jenkinsfile", "makefile", "tox.ini", "noxfile"),
     *("pyproject.toml", "package.json", ".overhand", ".claude", ".pre-commit", "dockerfile"),
@@ -137,10 +144,11 @@ def named_facts(root: str, notes: Iterable[tuple[str, str]]) -> list[FileFact]:
     return facts
 
 
-def tree_snapshot(root: str, enter: Sequence[str] = ()) -> dict[str, Any] | None:
-    """HEAD and the files that differ from it, each with a mark of its state; None where git cannot tell.
+def tree_snapshot(root: str, enter: Sequence[str] = (), *, steering: bool = False) -> dict[str, Any] | None:
+    """HEAD and the files that differ from it, each with a mark of its content; None where git cannot tell.
 
-    `enter` are words that put up a shield around git: an agent may have written what it reads.
+    `enter` are words that put up a shield around git: an agent may have written what it reads. `steering` adds what
+    git does not show and a check may depend on: it is compared where a check was red before.
     """
     top = repository_of(root)
     # for a submodule's own changes git would start another git in it, which reads its configuration
@@ -150,45 +158,127 @@ def tree_snapshot(root: str, enter: Sequence[str] = ()) -> dict[str, Any] | None
         return None
     head = ""
     dirty: dict[str, str] = {}
+    marks = _Marks(root)
     for entry in status.split("\0"):
         if entry.startswith("# branch.oid "):
             head = entry.removeprefix("# branch.oid ").replace("(initial)", "")
         elif entry[:2] in _FIELDS:
             path = relative(root, os.path.join(top, entry.split(" ", _FIELDS[entry[:2]])[-1]))
-            if not path.startswith(".agent-workspaces"):
-                dirty[path] = _mark(os.path.join(root, path))
-    return {"head": head, "dirty": dirty}
+            if not path.startswith(".agent-workspaces") and not _is_byproduct(path):
+                dirty[path] = marks.of(path)
+    found: dict[str, Any] = {"head": head, "dirty": dirty}
+    if steering:
+        parts = [path for path in dirty if path.endswith(PARTLY_STEERING)]
+        found["parts"] = {path: _part_now(root, path) for path in parts}
+        found["hidden"] = {path: marks.of(path) for path in _hidden(root, enter)}
+    return found
 
 
-def _mark(path: str) -> str:
-    """Enough to see that a file was written; its content may be gigabytes."""
+def _is_byproduct(path: str) -> bool:
+    """Whether programs leave such a file behind whenever they run."""
+    return path.endswith(".pyc") or not _BYPRODUCTS.isdisjoint(path.split("/"))
+
+
+class _Marks:
+    """Marks of files by their content, as far as that is small; of others by what tells that they were written."""
+
+    def __init__(self, root: str) -> None:
+        self.root, self.left = root, _MAX_READ
+
+    def of(self, path: str) -> str:
+        whole = os.path.join(self.root, path)
+        try:
+            found = os.lstat(whole)
+            if stat.S_ISLNK(found.st_mode):
+                return f"link:{os.readlink(whole)}"
+        except OSError:
+            return "gone"
+        if stat.S_ISREG(found.st_mode) and found.st_size <= min(self.left, _MAX_FILE):
+            self.left -= found.st_size
+            if mark := _fingerprint_file(whole):
+                return f"{mark[0]}{'x' if found.st_mode & 0o100 else ''}"
+        return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
+
+
+def _part_now(root: str, path: str) -> str:
     try:
-        found = os.lstat(path)
+        with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+            return _part(path, file.read(_MAX_FILE))
     except OSError:
-        return "gone"
-    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
+        return ""
+
+
+def _part(path: str, text: str) -> str:
+    """A mark of what steers a runner in such a file."""
+    return hashlib.sha256(repr(steering_part(path, text)).encode("utf-8", "replace")).hexdigest()
+
+
+def _hidden(root: str, enter: Sequence[str]) -> list[str]:
+    """Files that git does not show, because they are ignored or marked so, and that can be a check's own."""
+    ignored = run_git(root, "ls-files", "-z", "-o", "-i", "--exclude-standard", enter=enter) or ""
+    flagged = run_git(root, "ls-files", "-z", "-v", enter=enter) or ""
+    found = [path for path in ignored.split("\0") if path and _INSTALLED.isdisjoint(path.split("/"))]
+    found += [entry[2:] for entry in flagged.split("\0") if entry[:1].islower() or entry[:1] == "S"]
+    return [path for path in found if (is_test(path) or is_steering(path)) and not _is_byproduct(path)]
 
 
 def with_own(root: str, found: dict[str, Any], paths: Iterable[str]) -> dict[str, Any]:
     """The same snapshot with files that we have just written ourselves: as they are now, they are no change."""
-    return {**found, "own": {path: _mark(os.path.join(root, path)) for path in paths}}
+    marks = _Marks(root)
+    return {**found, "own": {path: marks.of(path) for path in paths}}
 
 
 def changed_between(
     root: str, before: dict[str, Any] | None, after: dict[str, Any] | None, enter: Sequence[str] = ()
 ) -> list[str] | None:
-    """Files that differ between two snapshots; None where that is unknown."""
+    """Files whose content differs between two snapshots; None where that is unknown."""
     if before is None or after is None:
         return None
-    changed = {path for path, mark in after["dirty"].items() if before["dirty"].get(path) != mark}
-    changed |= {path for path in before["dirty"] if path not in after["dirty"]}
+    marks = _Marks(root)
+
+    def now(path: str) -> str:
+        return after["dirty"].get(path) or marks.of(path)
+
+    changed = {path for path in after["dirty"] if path not in before["dirty"]}
+    changed |= {path for path, mark in before["dirty"].items() if now(path) != mark}
     if before["head"] != after["head"] and before["head"] and after["head"]:
-        # including what was dirty before and was committed unchanged, which git can't tell apart
-        how = ("--name-only", "-z", "--relative", "--no-ext-diff", "--no-textconv")
+        how = ("--name-only", "-z", "--relative", "--no-ext-diff", "--no-textconv", "--no-renames")
         names = run_git(root, "diff", *how, before["head"], after["head"], enter=enter) or ""
-        changed |= {name for name in names.split("\0") if name}
+        changed |= {name for name in names.split("\0") if name and name not in before["dirty"]}
     own = before.get("own", {})
     return sorted(path for path in changed if path not in own or after["dirty"].get(path, own[path]) != own[path])
+
+
+def can_be_own(root: str, before: dict[str, Any], changed: Iterable[str], enter: Sequence[str] = ()) -> list[str]:
+    """Of the files that changed since a snapshot, and of those that git does not show, which a check may depend on."""
+    hidden, marks = before.get("hidden", {}), _Marks(root)
+    now = {path: marks.of(path) for path in {*_hidden(root, enter), *hidden}}
+    found = [
+        path for path in changed if not path.endswith(PARTLY_STEERING) or _is_steered_anew(root, before, path, enter)
+    ]
+    return [*found, *sorted(path for path, mark in now.items() if hidden.get(path) != mark and path not in found)]
+
+
+def _is_steered_anew(root: str, before: dict[str, Any], path: str, enter: Sequence[str]) -> bool:
+    """Whether the part that steers a runner is another one now."""
+    then = before.get("parts", {}).get(path)
+    if then is None:
+        blob = f"{before['head']}:./{path}"
+        text = run_git(root, "cat-file", "blob", blob, enter=enter) if before["head"] else None
+        then = _part(path, text) if text is not None else _part(path, "")
+    return bool(then != _part_now(root, path))
+
+
+def with_inline_tests(root: str, paths: Iterable[str]) -> list[str]:
+    """Source files in which tests stand."""
+    found = []
+    for path in paths:
+        try:
+            with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+                found += [path] if has_inline_tests(path, file.read(_MAX_FILE)) else []
+        except OSError:
+            continue  # deleted: then fewer tests run
+    return found
 
 
 def sensitive(paths: Iterable[str]) -> list[str]:

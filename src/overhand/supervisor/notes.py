@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand.words import STATUSES
+from overhand.words import SHOWN_VERIFICATIONS, STATUSES
 
 if TYPE_CHECKING:
     from overhand.record import Question, Task
@@ -22,7 +22,6 @@ _OF_STATUS = {
     "partial": "stopped",
     "rejected": "stopped",
 }
-_VERIFIED = {"all": "VERIFIED", "some": "partly verified", "none": "UNVERIFIED"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def _verdict(task: Task, kind: str, status: str) -> str:
     if kind == "parked" and waiting:
         return f"It waits for an answer: {_text(waiting)}"
     if kind == "ready":
-        return f"Judged completed, {_VERIFIED.get(task.verified, task.verified)}."
+        return f"Judged completed, {SHOWN_VERIFICATIONS[task.verification]}."
     run = task.last_run
     cause = f" ({run.cause})" if run and run.cause not in (None, "exit") else ""
     return f"Judged {status}{cause}: {STATUSES[status]}."

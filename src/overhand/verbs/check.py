@@ -20,7 +20,7 @@ from overhand.policy import (
     require_trusted,
     settings_files,
 )
-from overhand.record import Rechecked, read_log
+from overhand.record import ABSENT, Rechecked, read_log
 from overhand.system import MAX_PLAN, random_text, read_file, read_named, write_file
 from overhand.verbs.tasks import MAX_RESULT, read_result
 from overhand.verbs.verb import Reply, Session, about_task, is_file
@@ -28,7 +28,7 @@ from overhand.verbs.verb import Reply, Session, about_task, is_file
 if TYPE_CHECKING:
     from overhand.documents import Problem
     from overhand.record import Task
-    from overhand.runs import Fact
+    from overhand.runs import Fact, Verification
 
 
 def check(session: Session, file_or_id: str | None = None, stdin: bool = False, strict: bool = False) -> Reply:
@@ -134,28 +134,39 @@ def _check_task(session: Session, task_id: str) -> Reply:
 
 
 def _recheck(session: Session, task: Task, config: Config, contract: dict[str, Any] | None) -> Reply:
-    from overhand.runs import check_promises, checks_after, checks_as_json, inputs_in, unverified_promises
-    from overhand.runs import verification as verified_by
+    from overhand.documents import Return
+    from overhand.runs import Evidence, check_promises, checks_after, checks_as_json, inputs_in, verification
 
     actor = Actor(session.store, config, find_caller(session.store).by(session.via))
     place = session.store.run_folder(task.id, task.judged_run or "")
     facts = checks_after(actor, task, f"{place}/checks-{random_text(6)}", task.run(task.judged_run))
     kept: tuple[Fact, ...] = ()
-    unverified: tuple[str, ...] = ()
-    result = read_result(session, task) if contract is not None else {}
+    result = read_result(session, task)
     if contract is not None and result.get("claimed") == "completed":
         inputs = inputs_in(session.store.record(task.id))
         kept = check_promises(contract, result.get("data"), inputs, session.root)
-        unverified = unverified_promises(contract)
     checks = checks_as_json(facts, kept, session.root)
-    verified = verified_by(facts, kept, unverified)
-    _note(actor, task, verified, checks)
-    payload = {**about_task("check", task, "status"), "verified": verified, "checks": checks}
+    said = Return(status=result.get("claimed"), summary="", data=result.get("data"))
+    found = verification(Evidence(returned=said, checks=tuple(facts), facts=kept, asked_by_person=task.depth <= 1))
+    now = _verified_now(task, result, found)
+    _note(actor, task, {**now, "checks": checks})
+    payload = {**about_task("check", task, "status"), **now, "before": task.verification, "checks": checks}
     return Reply(payload, 0 if all(check["passed"] for check in checks) else 1)
 
 
-def _note(actor: Actor, task: Task, verified: str, checks: list[dict[str, Any]]) -> None:
-    """The receipt has the newest run of the checks; the verdict of record stays as it was."""
+def _verified_now(task: Task, result: dict[str, Any], found: Verification) -> dict[str, Any]:
+    """The word after checks ran again: whether red to green proves anything was looked at when the run had ended."""
+    from overhand.runs import verification_as_json
+
+    now = verification_as_json(found)
+    if found.word != "passing":
+        return now
+    kept = {key: result[key] for key in now if key in result} if task.verification != "failing" else {}
+    return {**now, "doubts": [], **kept}
+
+
+def _note(actor: Actor, task: Task, now: dict[str, Any]) -> None:
+    """The receipt has the newest run of the checks, and what they say of the result; its status stays as it was."""
     folder = actor.store.record(task.id)
     with actor.store.lock(task.id, actor.by) as locked:
         raw = read_file(f"{folder}/result.json", MAX_RESULT)
@@ -166,8 +177,9 @@ def _note(actor: Actor, task: Task, verified: str, checks: list[dict[str, Any]])
         )
         if hashlib.sha256(raw).hexdigest() != judged.get("result"):
             return  # it is not what was judged: `show` says so, and the receipt stays as it is
-        result = {**json.loads(raw), "verified": verified, "checks": checks}
+        result = {**json.loads(raw), **now}
         encoded = (json.dumps(result, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
         write_file(f"{folder}/result.json", encoded)
         digest = hashlib.sha256(encoded).hexdigest()
-        locked.append(Rechecked(verified=verified, output=locked.task.output, result=digest))
+        word, proof = now["verification"], now["proof"] or ABSENT
+        locked.append(Rechecked(verification=word, proof=proof, output=locked.task.output, result=digest))

@@ -166,7 +166,7 @@ def done(session: Session, words: list[str], summary: str | None = None, **_: An
     if summary and record_of_item(items.store, place) is None:
         session.tell("The summary is not kept: nobody had approved this item, so nothing is recorded about it.")
     summary = summary or f"Done outside Overhand, says {user_name()}."
-    judged = Judged(run=None, status="completed", verified="none", summary=summary[:1000])
+    judged = Judged(run=None, status="completed", verification="none", summary=summary[:1000])
     return _put(items, place, "done", [_staged("done"), judged])
 
 

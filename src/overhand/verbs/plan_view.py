@@ -29,7 +29,7 @@ from overhand.policy import NODE_MEASURES, usage_of_task, usage_with_nodes
 from overhand.record import parse_log, whole_appends
 from overhand.verbs.tasks import read_result, with_reports
 from overhand.verbs.verb import Session
-from overhand.words import is_task_id
+from overhand.words import SHOWN_VERIFICATIONS, is_task_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,6 @@ _PART = 1 << 20
 _FEW = 200  # nodes whose tasks and results are read
 # The word for a verified node is that of its task: whether anything was checked is shown beside it.
 WORDS = {**{state: state for state in NODE_STATES}, VERIFIED: "completed"}
-_PROOFS = {"all": "verified", "some": "partly verified", "none": "UNVERIFIED"}
 _SAID = {HELD: "waits for your approval", VERIFYING: "being checked"}
 _SHORT = (FAILED, SKIPPED, STOPPED)
 _LIVE = (STARTING, RUNNING, WAITING)
@@ -70,7 +69,7 @@ class View:
         self.tasks: dict[str, str] = {}  # by node
         self.began: dict[str, float] = {}  # by node, of the attempt that runs
         self.took: dict[str, float] = {}  # by node, of all attempts that ended
-        self.proofs: dict[str, str] = {}  # by node, how far its result was checked: all, some, none
+        self.proofs: dict[str, str] = {}  # by node, how far its result is verified
         self.first = self.last = 0.0  # of the whole plan
         self._handles: dict[str, int | None] = {}
         self._place = 0
@@ -108,7 +107,7 @@ class View:
                 self.tasks[node] = event.facts["task"]
             self.began[node] = event.at
         if event.what == "Ended":
-            self.proofs[node] = str(event.facts.get("verified", "none"))
+            self.proofs[node] = str(event.facts.get("verification", "none"))
         if event.what in ("Ended", "Stopped") and node in self.began:
             took = self.took.get(node, 0.0) + max(0.0, event.at - self.began.pop(node))
             self.took[node] = float(event.facts.get("seconds", took))  # of all its runs, without the queue
@@ -141,7 +140,9 @@ class View:
             "schema": SCHEMA,
             "do": "show",
             "task_id": self.task_id,
-            **{key: getattr(own, key) for key in ("handle", "title", "status", "verified", "run_state")},
+            **{
+                key: getattr(own, key) for key in ("handle", "title", "status", "verification", "verified", "run_state")
+            },
             "state": _state(own, self.state),
             "phase": self.state.phase,
             "seconds": round((self.last if over else now) - self.first, 1) if self.first else None,
@@ -163,7 +164,7 @@ class View:
         looked_up = handles or known.state != VERIFIED or len(self.plan.nodes) <= _FEW
         said = _SAID.get(known.state, known.state)
         if known.state == VERIFIED:
-            said = f"{known.status} {_PROOFS.get(self.proofs.get(name, 'none'), '')}"
+            said = f"{known.status} {SHOWN_VERIFICATIONS.get(self.proofs.get(name, 'none'), '')}"
         elif known.state == WAITING:
             said = "waits for an answer" if question else "waits"
         return {
@@ -173,7 +174,7 @@ class View:
             "state": WORDS[known.state],
             "said": said,
             "status": known.status or None,
-            "verified": self.proofs.get(name),
+            "verification": self.proofs.get(name),
             "attempt": known.attempt,
             "seconds": round(seconds, 1) if name in self.began or name in self.took else None,
             "tokens": known.spent,
@@ -319,7 +320,7 @@ def _by_now(session: Session, task: Task) -> list[Row]:
             "agent": known.agent,
             "state": known.state,
             "status": known.status or None,
-            "verified": view.proofs.get(name, "none"),
+            "verification": view.proofs.get(name, "none"),
             "attempts": known.attempt,
             "seconds": seen[name]["seconds"] or 0.0,
             "tokens": known.spent,

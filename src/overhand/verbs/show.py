@@ -63,14 +63,14 @@ def _mark_seen(session: Session, task_id: str) -> None:
 
 _RESULT_KEYS = (
     "summary", "data", "deliverables", "decisions", "for_primary", "files_modified", "errors", "next_steps",
-    "problems", "checks", "unverified", "usage", "output", "claimed", "source", "context", "look_at", "repairs",
-    "run_folder", "nodes", "conflicts", "provenance", "variants", "unfilled", "missing", "winner", "tokens",
+    "problems", "checks", "unverified", "doubts", "usage", "output", "claimed", "source", "context", "look_at",
+    "repairs", "run_folder", "nodes", "conflicts", "provenance", "variants", "unfilled", "missing", "winner", "tokens",
     "seconds",
 )  # fmt: skip
 _RUN_KEYS = ("id", "agent", "state", "cause", "exit", "created", "ended", "status", "leftovers")
 _EMPTY: dict[str, Any] = {
     "data": None, "deliverables": [], "decisions": [], "for_primary": "", "files_modified": [], "errors": [],
-    "next_steps": "", "problems": [], "checks": [], "unverified": [], "usage": None, "output": None,
+    "next_steps": "", "problems": [], "checks": [], "unverified": [], "doubts": [], "usage": None, "output": None,
     "claimed": None, "source": "",
 }  # fmt: skip
 

@@ -72,7 +72,7 @@ def test_a_function_of_this_process_has_call_inputs(house: House) -> None:
         base = house.ground(plan_of(node), find=lambda _: agent("inside", "function"))
         (task,) = house.store.new_tasks([node_task.draft(base, node, GIVEN).task], BY, start=False)
         result = project.run(task.id).wait()
-    assert (result.status, result.verified, result.data) == ("completed", "all", GIVEN)
+    assert (result.status, result.verified, result.proof, result.data) == ("completed", True, "data", GIVEN)
 
 
 def test_the_prompt_names_the_file(house: House) -> None:
@@ -117,7 +117,7 @@ def test_everything_asked_for_is_checked_and_told(house: House) -> None:
     )
     task = house.hand_over(plan_of(node), {"expected": 2})
     shown = house.done(task)
-    assert (shown["status"], shown["verified"], shown["unverified"]) == ("completed", "all", [])
+    assert (shown["status"], shown["proof"], shown["unverified"]) == ("completed", "data", [])
     kinds = {check["kind"]: check["passed"] for check in shown["checks"]}
     assert kinds == dict.fromkeys(("command", "shape", "schema", "expression", "exists"), True)
     text = house.project.run("show", task.id).out
@@ -126,7 +126,7 @@ def test_everything_asked_for_is_checked_and_told(house: House) -> None:
     assert f"node collect of plan {house.state.handle}" in text
     (house.project.path / "NOTES.md").unlink()
     again = house.project.run("check", task.id, "--json")
-    assert (again.code, again.json["verified"]) == (1, "some")
+    assert (again.code, again.json["verification"]) == (1, "failing")
     assert {check["kind"] for check in again.json["checks"] if not check["passed"]} == {"exists", "command"}
     assert "NOTES.md must exist" in house.project.run("check", task.id).out
 
@@ -181,16 +181,16 @@ def test_a_false_expression_is_partial_or_failed_by_what_holds(house: House) -> 
     assert house.carried_out(plan_of(none))["status"] == "failed"
 
 
-def test_words_and_types_alone_are_not_verified(house: House) -> None:
+def test_types_alone_are_not_verified_and_words_are_named(house: House) -> None:
     returns(house, {"n": 1})
     prose = Node("n", "worker", outputs={"n": "integer"}, verification=("It is right", {"expression": "data.n == 1"}))
     task = house.hand_over(plan_of(prose, constraints={"style": "dry"}))
     shown = house.done(task)
-    assert (shown["status"], shown["verified"]) == ("completed", "some")
+    assert (shown["status"], shown["verification"]) == ("completed", "proved")
     assert sorted(shown["unverified"]) == ["It is right", "constraint style: dry"]
     assert "unverified  It is right" in house.project.run("show", task.id).out
     types = house.carried_out(plan_of(Node("n", "worker", outputs={"n": "integer"})))
-    assert (types["status"], types["verified"]) == ("completed", "some")
+    assert (types["status"], types["verification"]) == ("completed", "passing")
 
 
 def test_what_is_wrong_with_the_data_goes_back_for_repair(house: House) -> None:
@@ -203,7 +203,7 @@ printf '{"status": "completed", "summary": "Done.", "data": {"rows": %s}}' "$n" 
     house.project.run("list", check=True)
     node = Node("n", "worker", outputs={"rows": "array"}, verification=({"expression": "len(data.rows) > 0"},))
     shown = house.carried_out(plan_of(node))
-    assert (shown["status"], shown["verified"], shown["data"]) == ("completed", "all", {"rows": ["mended"]})
+    assert (shown["status"], shown["proof"], shown["data"]) == ("completed", "data", {"rows": ["mended"]})
     assert [run["status"] for run in shown["runs"]] == ["repair", "completed"]
 
 
@@ -212,7 +212,7 @@ def test_inputs_are_judged_as_they_were_given(house: House, does: str) -> None:
     house.project.agent("worker", command=["/bin/sh", "-c", f"{does}; printf '%s' '{RETURN}' >$OVERHAND_OUTPUT"])
     house.project.run("list", check=True)
     shown = house.carried_out(plan_of(Node("n", "worker", verification=({"expression": "inputs.n == 1"},))), {"n": 1})
-    assert (shown["status"], shown["verified"]) == ("completed", "all")
+    assert (shown["status"], shown["proof"]) == ("completed", "data")
 
 
 def test_inputs_that_were_taken_away_are_told(house: House) -> None:

@@ -54,7 +54,7 @@ def test_conflicts_name_everybody_and_whose_value_was_taken(shared: ProjectDir) 
     assert [(one["field"], one["taken"]) for one in whole["conflicts"]] == [("grade", "two")]
     assert whole["provenance"]["grade"] == ["two"]
     output = shared.run("show", handle, "--output", check=True).out
-    assert "| one | echo | verified | all | 2 of 2 | 1 |" in output
+    assert "| one | echo | verified | VERIFIED | 2 of 2 | 1 |" in output
 
 
 def test_a_plan_has_used_what_its_nodes_have(shared: ProjectDir) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from overhand.testing.project import ProjectDir
 
 NAMES = (
-    "task_id handle title agent kind headline status verified run_state cause runs summary data deliverables decisions "
-    "for_primary files_modified errors next_steps questions problems checks usage output"
+    "task_id handle title agent kind headline status verification verified run_state cause runs summary data "
+    "deliverables decisions for_primary files_modified errors next_steps questions problems checks usage output"
 )
 COMMAND = '{command: "touch RAN"}'
 
@@ -132,7 +132,7 @@ def test_a_plan_of_the_project_runs_once_it_is_trusted(own: ProjectDir) -> None:
     assert not (own.path / "RAN").exists()
     shown = own.run("trust", "plan.yaml", "--yes", check=True).out
     assert "only checks: touch RAN" in shown
-    assert own.run("plan", "run", "plan.yaml", "--wait", "--json").json["verified"] == "all"
+    assert own.run("plan", "run", "plan.yaml", "--wait", "--json").json["verification"] == "passing"
     assert (own.path / "RAN").exists()
     put(own, "plan.yaml", one('{command: "touch MORE"}'), trusted=False)
     assert own.run("plan", "run", "plan.yaml", "--wait").code == 3, "trust is bound to the content"
@@ -176,7 +176,7 @@ def test_a_persons_own_text_is_their_word(own: ProjectDir) -> None:
         input=one('{command: "touch TYPED"}'),
         cwd=own.path, env=own.environment(), capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (done.returncode, json.loads(done.stdout)["verified"]) == (0, "all")
+    assert (done.returncode, json.loads(done.stdout)["verification"]) == (0, "passing")
     assert (own.path / "TYPED").exists()
 
 
@@ -207,7 +207,7 @@ def test_an_agent_brings_no_commands(own: ProjectDir, bad: str | None) -> None:
 def test_an_agent_may_run_what_a_person_trusts(own: ProjectDir) -> None:
     put(own, "plan.yaml", one(COMMAND))
     code, told = ran_inside(own, "plan", "run", "plan.yaml", "--wait")
-    assert (code, told["verified"]) == (0, "all")
+    assert (code, told["verification"]) == (0, "passing")
     assert (own.path / "RAN").exists()
 
 

@@ -97,7 +97,7 @@ def test_no_command_runs_that_nobody_trusts(own: ProjectDir) -> None:
     own.run("trust", "mine.yaml", "--yes", check=True)
 
     async def now(client: Client) -> None:
-        assert (await call(client, "plan_run", file="mine.yaml", wait=True))["verified"] == "all"
+        assert (await call(client, "plan_run", file="mine.yaml", wait=True))["verification"] == "passing"
 
     talk(own, "legacy", now)
     assert (own.path / "RAN").exists()

@@ -1,0 +1,108 @@
+"""What a task's runs did to the working tree, and which other tasks were at work in it meanwhile."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from overhand.record import read_state
+from overhand.runs import walls, worktree
+from overhand.runs.proof import Work
+from overhand.system import dump_line, epoch_of, put_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from overhand.policy import Actor
+    from overhand.record import Run, Task
+    from overhand.runs.judge import CheckFact
+
+_COARSE = 2.0  # seconds that the times of files may be behind
+_CHANGED = "changed.json"
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNow:
+    """The working tree when a run had ended, before its checks wrote anything there."""
+
+    first: dict[str, Any] | None = None  # the tree before the task's first run
+    changed: list[str] | None = None  # since this run, or the one that it repairs; None: unknown
+    since_first: list[str] | None = None  # by the task's runs
+    enter: tuple[str, ...] = ()  # words that put up a shield around git
+
+
+def look_at_tree(actor: Actor, task: Task, ended: Run) -> TreeNow:
+    """What changed, by content, since this run and since the task's first one."""
+    root, store = actor.store.root, actor.store
+    before = {run.id: read_state(f"{store.run_folder(task.id, run.id)}/tree.json") for run in task.runs}
+    before.setdefault(ended.id, None)
+    if before[ended.id] is None:
+        return TreeNow()
+    enter = walls.enter_git(store, shielded=ended.is_shielded)
+    now = worktree.tree_snapshot(root, enter)
+    own = worktree.changed_between(root, before[ended.id], now, enter)
+    if task.checks and own is not None:
+        put_file(f"{store.run_folder(task.id, ended.id)}/{_CHANGED}", dump_line({"changed": own}) + "\n")
+    changed = worktree.changed_between(root, before[_repaired(task, ended)], now, enter)
+    first = before[task.runs[0].id] if task.runs else before[ended.id]
+    since_first = worktree.changed_between(root, first, now, enter)
+    if since_first is not None and task.checks and len(before) > 1:
+        made = _made_by_runs(actor, task, ended, own)
+        since_first = [path for path in since_first if made is None or path in made]
+    return TreeNow(first, changed, since_first, enter)
+
+
+def _repaired(task: Task, ended: Run) -> str:
+    """The run that this one repairs, or that the repaired one repairs; else the run itself."""
+    first = ended.id
+    for earlier in reversed([run for run in task.runs if run.id != ended.id]):
+        if earlier.status != "repair":
+            break
+        first = earlier.id
+    return first
+
+
+def _made_by_runs(actor: Actor, task: Task, ended: Run, own: list[str] | None) -> set[str] | None:
+    """Files that one of the runs changed; without what checks and people wrote in between. None: unknown."""
+    made = set(own or ())
+    for run in task.runs:
+        if run.id == ended.id:
+            continue
+        kept = read_state(f"{actor.store.run_folder(task.id, run.id)}/{_CHANGED}")
+        if kept is None or not isinstance(kept.get("changed"), list):
+            return None
+        made.update(map(str, kept["changed"]))
+    return made
+
+
+def company_of(actor: Actor, task: Task, ended: Run, since: Run | None = None) -> list[str]:
+    """Other tasks that had a run in this project at some time since a run of this one began, or its first one."""
+    first = since or (task.runs[0] if task.runs else ended)
+    began, now = epoch_of(first.created) - _COARSE, time.time()
+    return [
+        f"task {other.name} ({other.agent})"
+        for other in actor.store.at_work(began)
+        if other.id != task.id
+        and not other.is_plan
+        and any(
+            epoch_of(run.created) < now and (run.ended is None or epoch_of(run.ended) > began) for run in other.runs
+        )
+    ]
+
+
+def work_of(actor: Actor, tree: TreeNow, ended: Run, company: Sequence[str], checks: Sequence[CheckFact]) -> Work:
+    """The same for the verdict; what only a check that turned from red to green asks for is looked at only then."""
+    changed = tree.since_first
+    turned = any(check.passed and check.before not in (0, None) for check in checks)
+    suspects, inline = list(changed or ()), []
+    if turned and changed and tree.first is not None:
+        suspects = worktree.can_be_own(actor.store.root, tree.first, changed, tree.enter)
+        inline = worktree.with_inline_tests(actor.store.root, changed)
+    return Work(
+        changed=None if changed is None else tuple(changed),
+        suspects=tuple(suspects),
+        inline_tests=tuple(inline),
+        company=tuple(company),
+        leftovers=bool(ended.leftovers),
+    )
