@@ -20,7 +20,16 @@ from overhand.agents import Agent, Call, as_return, encode_return, failure_retur
 from overhand.api.pool import Pool, settle
 from overhand.documents import Handoff, promises_files
 from overhand.drafts import brief_from_words, only_from_people
-from overhand.errors import BudgetExceeded, NotShielded, OverhandError, Refused, StaleRun, Unanswered, storage_failed
+from overhand.errors import (
+    BudgetExceeded,
+    NotShielded,
+    OverhandError,
+    Refused,
+    StaleRun,
+    ToolMissing,
+    Unanswered,
+    storage_failed,
+)
 from overhand.policy import Actor, config_of_task, inside_run
 from overhand.questions import (
     Asking,
@@ -46,6 +55,7 @@ from overhand.runs import (
     keep_given,
     read_task_handoff,
     reject_task,
+    require_check_programs,
     require_no_shield,
     reserve_budget,
     run_created,
@@ -241,13 +251,14 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
     actor = batch.actor
     task, text, handoff = batch.accepted.pop(task_id)
     take_baseline(actor.store, task, handoff)
-    if task.checks and not task.runs:
-        batch.kept.result()
-        checks_before(actor, task)
     try:
+        require_check_programs(actor, task)
+        if task.checks and not task.runs:
+            batch.kept.result()
+            checks_before(actor, task)
         require_no_shield(actor.config, function.agent, task)
         allowance = reserve_budget(actor, task)
-    except (BudgetExceeded, NotShielded) as error:
+    except (BudgetExceeded, NotShielded, ToolMissing) as error:
         reject_task(actor, task_id, error)
         return None
     if not actor.store.workspace_files(task_id).exists("HANDOFF.md"):  # the disk failed, or it was cleaned away

@@ -266,6 +266,28 @@ class _Runs:
                 self.folders.add(path)
 
 
+_BUILTINS = frozenset(
+    {
+        *(".", ":", "[", "alias", "bg", "break", "case", "cd", "command", "continue", "echo", "eval", "exec", "exit"),
+        *("export", "false", "fg", "for", "getopts", "hash", "jobs", "kill", "local", "printf", "pwd", "read"),
+        *("readonly", "return", "set", "shift", "test", "times", "trap", "true", "type", "ulimit", "umask", "unalias"),
+        *("unset", "wait"),
+    }
+)
+
+
+def first_program(command: str) -> str:
+    """The program that a command begins with, if it has to be on PATH; empty for builtins, paths and expansions."""
+    words = next((words for words, _ in _simple_commands(command) if words), [])
+    while words and (words[0] in _KEYWORDS or _ASSIGNMENT.match(words[0])):
+        if words[0].startswith("PATH="):
+            return ""
+        words = words[1:]
+    if not words or words[0] in _BUILTINS or not set(words[0]).isdisjoint("/$`*?~"):
+        return ""
+    return words[0]
+
+
 def _below(folder: str, path: str) -> str:
     found = posixpath.normpath(posixpath.join(folder, path))
     return "" if found == "." else found

@@ -7,8 +7,8 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from overhand.contracts import read_test_summary
-from overhand.errors import storage_failed
+from overhand.contracts import first_program, read_test_summary
+from overhand.errors import ToolMissing, storage_failed
 from overhand.runs import walls
 from overhand.runs.judge import CheckFact
 from overhand.system import (
@@ -33,6 +33,15 @@ if TYPE_CHECKING:
     from overhand.record import Run, Task
 
 _END = 1 << 16  # bytes at the end of what a check printed, where a test runner's summary stands
+
+
+def require_check_programs(actor: Actor, task: Task) -> None:
+    """Refuse a task whose check could not even begin, before anything is spent on it."""
+    for check in task.checks:
+        program = first_program(check.command)
+        if program and shutil.which(program, path=actor.env.get("PATH")) is None:
+            what = f"The check `{check.command}` needs {program}, which is not on PATH."
+            raise ToolMissing(what, f"Install {program}, or give another check with --verify.")
 
 
 def checks_before(actor: Actor, task: Task, enter: Sequence[str] = ()) -> list[CheckFact]:
@@ -76,6 +85,14 @@ def last_output(place: str, size: int = _END) -> str:
 
 def _base_folder(actor: Actor, task: Task) -> str:
     return f"{actor.store.record(task.id)}/checks/before"
+
+
+def base_checked(actor: Actor, task: Task) -> float:
+    """When the first check began on the base, in seconds since 1970; infinity if none did."""
+    try:
+        return os.stat(f"{_base_folder(actor, task)}/1/start").st_mtime
+    except OSError:
+        return float("inf")
 
 
 def _run_all(

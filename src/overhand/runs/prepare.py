@@ -46,6 +46,7 @@ def prepare(actor: Actor, task: Task) -> Prepared:
     text, handoff = read_task_handoff(actor.store, task.id)
     take_baseline(actor.store, task, handoff)
     shield = shield_of(actor, agent, task, handoff)
+    checks.require_check_programs(actor, task)
     if task.checks and not task.runs:
         checks.checks_before(actor, task, walls.enter_checks(actor.store) if shield.enter else ())
     enter = walls.enter_git(actor.store, shielded=bool(shield.enter))  # another run may have written there before

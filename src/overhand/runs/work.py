@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.record import read_state
 from overhand.runs import walls, worktree
+from overhand.runs.checks import base_checked
 from overhand.runs.proof import Work
 from overhand.system import dump_line, epoch_of, put_file
 
@@ -76,13 +77,13 @@ def _made_by_runs(actor: Actor, task: Task, ended: Run, own: list[str] | None) -
     return made
 
 
-def company_of(actor: Actor, task: Task, ended: Run, since: Run | None = None) -> list[str]:
-    """Other tasks that had a run in this project at some time since a run of this one began, or its first one."""
-    first = since or (task.runs[0] if task.runs else ended)
-    began, now = epoch_of(first.created) - _COARSE, time.time()
+def company_of(actor: Actor, task: Task, ended: Run) -> list[str]:
+    """Other tasks that had a run in this project at some time since this one began, or its checks ran on the base."""
+    first = task.runs[0] if task.runs else ended
+    began, now = min(epoch_of(first.created), base_checked(actor, task)), time.time()
     return [
         f"task {other.name} ({other.agent})"
-        for other in actor.store.at_work(began)
+        for other in actor.store.at_work(began - _COARSE)
         if other.id != task.id
         and not other.is_plan
         and any(
