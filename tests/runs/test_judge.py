@@ -14,11 +14,13 @@ from overhand.record import Store, fold
 from overhand.runs import Evidence, Returned, judge_run, read_return
 from overhand.runs import evidence as collecting
 from overhand.runs.judge import CODES, CheckFact, FileFact
+from overhand.runs.proof import Work
 from overhand.system import detached
 
 DONE = Return(status="completed", summary="Done.")
 GREEN = CheckFact("tests", "make test", after=0, before=1)
 RED = CheckFact("tests", "make test", after=1, before=0)
+WROTE = Work(("a.py",), ("a.py",))
 THERE = FileFact("a.txt")
 MISSING = FileFact("b.txt", exists=False)
 
@@ -92,6 +94,16 @@ def test_the_problem_is_named_with_its_level(code: str) -> None:
         (Evidence(deliverables=(THERE,), checks=(RED,)), "failed"),
         (Evidence(deliverables=(THERE, MISSING)), "failed"),
         (Evidence(checks=(GREEN,)), "failed"),
+        # but a proof needs no report, unless something else speaks against it
+        (Evidence(checks=(GREEN,), work=WROTE), "completed"),
+        (Evidence(deliverables=(THERE,), checks=(GREEN,), work=WROTE), "completed"),
+        (Evidence(deliverables=(THERE, MISSING), checks=(GREEN,), work=WROTE), "failed"),
+        (Evidence(checks=(GREEN, RED), work=WROTE), "failed"),
+        (Evidence(checks=(GREEN,), work=WROTE, final="api-error"), "failed"),
+        (Evidence(checks=(GREEN,), work=WROTE, cause="timeout", exit=143), "failed"),
+        (Evidence(checks=(GREEN,), work=WROTE, problems=(Problem("status-missing", "None."),)), "completed"),
+        (Evidence(checks=(GREEN,), work=WROTE, problems=(Problem("status-unknown", "50 %"),)), "failed"),
+        (Evidence(checks=(GREEN,), work=WROTE, open_questions=1), "needs-input"),
         (Evidence(cause="timeout", exit=143, deliverables=(THERE,)), "partial"),
         (Evidence(cause="timeout", exit=143), "failed"),
         # the exit: anything but 0 is an error, only a warning if a check of ours passed

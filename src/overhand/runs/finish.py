@@ -192,6 +192,7 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
         by_hand=ended.opened,
         final=summary.end if summary else None,
         final_why=summary.why if summary else "",
+        last_words=summary.last_words if summary else "",
         denied=tuple(dict.fromkeys(summary.denied)) if summary else (),
         open_questions=len(task.open_questions),
         paused=ended_waiting(task, ended),

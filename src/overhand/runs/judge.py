@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand.documents import Problem, Return, as_errors
+from overhand.documents import Problem, Return, as_errors, shorten
 from overhand.runs.proof import Verification, Work, verification
 from overhand.words import CLAIMS
 
@@ -129,6 +129,7 @@ class Evidence:
     by_hand: bool = False  # a person had it on a terminal, and left it as people do
     final: str | None = None  # how its own stream says that it ended, where it has one
     final_why: str = ""
+    last_words: str = ""  # of its own stream
     denied: tuple[str, ...] = ()  # what it wanted and was not allowed
     delegated: int = 0  # tasks that it delegated by a CONTROL line and whose results have not reached it
     escalated: str = ""  # why it called for a person
@@ -162,11 +163,22 @@ def judge_run(evidence: Evidence) -> Verdict:
     if evidence.strict:
         problems = list(as_errors(problems))
     claim = next((word for word in CLAIMS if evidence.returned and word == evidence.returned.status), None)
+    found = verification(evidence)
     waits = evidence.open_questions or evidence.paused or evidence.escalated or evidence.delegated
-    if claim is None and evidence.cause != "cancelled" and not waits:
+    rests_on_proof = claim is None and not waits and found.word == "proved" and _needs_no_report(evidence, problems)
+    if rests_on_proof:
+        problems.insert(0, _substance("return-missing", "It left no report; its work is proved.", "warning"))
+    elif claim is None and evidence.cause != "cancelled" and not waits:
         problems.insert(0, _substance("return-missing", _no_return(evidence)))
-    status = _status(evidence, claim, problems)
-    return Verdict(status, claim, verification(evidence), _summary(evidence, status), tuple(problems))
+    status = "completed" if rests_on_proof else _status(evidence, claim, problems)
+    return Verdict(status, claim, found, _summary(evidence, status), tuple(problems))
+
+
+def _needs_no_report(evidence: Evidence, problems: list[Problem]) -> bool:
+    """Whether nothing but the report is missing of a run whose work is proved; an unknown status is no silence."""
+    against = [p for p in problems if p.level == "error" and (p.of == "substance" or p.code == "status-unknown")]
+    all_hold = all(fact.holds for fact in evidence.deliverables)
+    return evidence.cause == "exit" and not evidence.strict and not against and all_hold
 
 
 def _status(evidence: Evidence, claim: Status | None, problems: list[Problem]) -> Status:
@@ -198,6 +210,9 @@ def _summary(evidence: Evidence, status: str) -> str:
         return evidence.returned.summary
     if evidence.returned and evidence.returned.status:
         return "The agent gave no summary."
+    if status == "completed":
+        said = f" It said: {shorten(evidence.last_words, 400)}" if evidence.last_words.strip() else ""
+        return f"No report.{said}"
     if evidence.escalated:
         return f"It called for a person: {evidence.escalated}"
     if status == "blocked" and evidence.delegated:
