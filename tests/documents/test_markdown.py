@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from overhand.documents import front_matter_end, markdown_lines, markdown_sections, task_lines
+from overhand.documents import front_matter_end, markdown_sections, task_lines
 from overhand.documents.inline import cell, cells, code, inert, leading_code
-from overhand.documents.markdown import front_matter
+from overhand.documents.markdown import front_matter, markdown_lines
 from support import strategies as make
 from support.strategies import light
 

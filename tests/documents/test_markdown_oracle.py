@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from overhand.documents import markdown_lines
+from overhand.documents.markdown import markdown_lines
 from support.strategies import light
 
 ORACLE = MarkdownIt("commonmark")

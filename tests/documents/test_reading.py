@@ -23,11 +23,11 @@ from overhand.documents import (
     parse_output,
     parse_question,
     parse_return,
-    return_from_output,
     validate_data,
     wanted_contract,
 )
 from overhand.documents.contracts import parse_block
+from overhand.documents.returns import return_from_output
 
 
 def codes(problems: list[Problem]) -> list[str]:
@@ -70,7 +70,11 @@ def test_prose_is_not_taken_for_a_path() -> None:
         ("Status: COMPLETED", "completed"),
         ("**Status:** ✅ completed (all tests pass)", "completed"),
         ("**Status**: Needs input", "needs-input"),
-        ("> **status:** *failed*", "failed"),
+        ("> **Status:** *failed*", None),
+        ("```\n**Status:** completed\n```", None),
+        ("**Status:** completed | partial | failed", None),
+        ("**Status:** completed, but two tests fail", None),
+        ("**Status:** 50 % complete", None),
         ("## Status\npartial", "partial"),
         ("**Status:** canceled", "cancelled"),
         ("**Status:** succeeded.", "completed"),
@@ -99,7 +103,7 @@ def test_a_contract_block_alone_is_an_output() -> None:
     }  # fmt: skip
 
 
-def test_a_block_beside_sections_is_the_data_and_an_example_in_a_fence_is_not() -> None:
+def test_a_block_beside_sections_is_the_data_also_inside_a_fence() -> None:
     block = (
         "=== RESEARCH OUTPUT ===\nQUERY: q\nCONFIDENCE: [High] BECAUSE r\nCORE_FINDING: f\nGAPS: none\n=== END ===\n"
     )
@@ -108,7 +112,11 @@ def test_a_block_beside_sections_is_the_data_and_an_example_in_a_fence_is_not() 
     assert problems == []
     assert (found.status, found.summary, found.for_primary) == ("partial", "Mine.", "read it")
     assert found.contract == "RESEARCH_OUTPUT"
-    assert parse_output(f"{head}\n```\n{block}```\n")[0].contract is None
+    assert parse_output(f"{head}\n```\n{block}```\n")[0].contract == "RESEARCH_OUTPUT"
+    # A plain block goes before one in a fence; and without a status, one in a fence below a heading claims nothing.
+    other = block.replace("RESEARCH OUTPUT", "REVIEW OUTPUT")
+    assert parse_output(f"{head}\n```\n{other}```\n\n{block}")[0].contract == "RESEARCH_OUTPUT"
+    assert parse_output(f"# x\n\n## Summary\ny\n\n```\n{block}```\n")[0].status is None
 
 
 def test_handoff_in_other_words() -> None:

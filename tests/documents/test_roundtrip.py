@@ -35,12 +35,12 @@ from overhand.documents import (
     render_handoff,
     render_output,
     render_request,
-    return_from_output,
     return_to_output,
 )
 from overhand.documents.contracts import ContractBlock, parse_block, render_block
 from overhand.documents.ipc import parse_answer
 from overhand.documents.layout import read_sheet, section, tidy
+from overhand.documents.returns import return_from_output
 from overhand.questions import record
 from support import strategies as make
 from support.strategies import light

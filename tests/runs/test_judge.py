@@ -37,6 +37,7 @@ CASES: dict[str, tuple[Evidence, str, str]] = {
         "completed",
     ),
     "file-missing": (Evidence(DONE, named=(MISSING,)), "error", "failed"),
+    "file-empty": (Evidence(DONE, named=(FileFact("a.txt", empty=True),)), "error", "failed"),
     "file-outside": (Evidence(DONE, named=(FileFact("/etc/x", inside=False),)), "error", "failed"),
     "exit-not-zero": (Evidence(DONE, exit=3), "error", "failed"),
     "exit-unknown": (Evidence(DONE, cause="lost", exit=None), "error", "failed"),
@@ -54,7 +55,6 @@ COLLECTED = {
     "document-changed",
     "return-invalid",
     "return-contradicts",
-    "status-filled-in",
     "section-required",
     "contract-required",
     "output-stray",
@@ -193,11 +193,20 @@ def test_data_that_contradicts_itself(place: Path) -> None:
     assert "return-contradicts" in codes(collect(place))
 
 
-def test_status_filled_in(place: Path) -> None:
+def test_a_title_claims_nothing(place: Path) -> None:
     (place / "OUTPUT.md").write_text("# Task Complete: x\n\n## Summary\nDone.\n")
     found = collect(place)
-    assert codes(found) == {"status-filled-in"}
+    assert codes(found) == {"status-missing"}
     assert not found.complete_form
+
+
+def test_a_status_elsewhere_is_read(place: Path) -> None:
+    (place / "OUTPUT.md").write_text("# Task Complete: x\n\n## Summary\nDone.\n\n**Status:** completed\n")
+    found = collect(place)
+    assert codes(found) == {"status-filled-in"}
+    assert found.complete_form
+    assert found.value is not None
+    assert (found.value.status, found.value.summary) == ("completed", "Done.")
 
 
 def test_section_required(place: Path) -> None:

@@ -30,6 +30,7 @@ from overhand.documents import (
     Section,
 )
 from overhand.documents.contracts import SEVERITIES, ContractBlock
+from overhand.documents.decisions import is_nothing
 from overhand.documents.ipc import AnswerFile, QuestionFile
 from overhand.documents.returns import Artifact, ReturnError
 from overhand.words import CAUSES, STATUSES
@@ -119,7 +120,12 @@ extra = st.lists(extra_section, max_size=2).map(tuple)
 
 note = st.builds(FileNote, path, entry | st.just(""))
 notes = st.lists(note, max_size=3).map(tuple)
-decision = st.builds(Decision, entry, entry | st.just(""))
+# "None" and a dash are no decisions, so nobody can have decided them.
+decision = st.builds(
+    Decision,
+    _drawn(lambda dice: _body(dice).strip(), lambda text: not is_nothing(text)),
+    entry | st.just(""),
+)
 
 # A step is one line, because agents edit it in place. An error is only said of a step marked `!`.
 _step_text = line.filter(lambda text: not text.endswith(")"))

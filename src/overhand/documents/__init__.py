@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from overhand.documents.control.delegation import ControlDelegation, parse_delegation
     from overhand.documents.control.lint import is_control, lint_control
     from overhand.documents.control.listener import ControlCommand, ControlListener
+    from overhand.documents.decisions import Decision
     from overhand.documents.handoff import DEFAULT_RETURN, Deliverable, Handoff, HandoffStep, KeyFile
     from overhand.documents.handoff import expected_of_kind, is_flawless, is_vague, lint_handoff, parse_handoff
     from overhand.documents.handoff import promises_files, read_deliverable, render_handoff, wanted_contract
@@ -24,14 +25,16 @@ if TYPE_CHECKING:
     from overhand.documents.layout import FileNote, Section, contain_in_section, looks_like_path
     from overhand.documents.lint import document_kind, lint_document
     from overhand.documents.markdown import BOM, MarkdownLine, Part, front_matter_end, markdown_headings
-    from overhand.documents.markdown import markdown_lines, markdown_sections, task_lines
-    from overhand.documents.output import Decision, Output, parse_output, read_status, render_output
+    from overhand.documents.markdown import markdown_sections, task_lines
+    from overhand.documents.output import Listed, Output, parse_output, render_output
+    from overhand.documents.paths import Look, NamedFile
     from overhand.documents.problems import Problem, as_errors, by_line, has_errors, warning, wrong
     from overhand.documents.quick import Quick, count_words, done_entry, parse_quick, quick_text, render_quick
     from overhand.documents.quick import too_wordy, upcoming_entry
     from overhand.documents.request import Request, parse_request, render_request, request_file_name
     from overhand.documents.request import request_to_handoff
-    from overhand.documents.returns import Return, find_return, parse_return, return_from_output, return_to_output
+    from overhand.documents.returns import Reading, Return, find_return, named_files, parse_return, read_document
+    from overhand.documents.returns import return_to_output
     from overhand.documents.tags import TAG_STAGES, Tag, is_tag, item_digest, item_weights, kind_of_tag, line_text
     from overhand.documents.tags import patch_adding_tag, patch_swapping_tag, patches_removing_tag, scan_tags
     from overhand.documents.tags import stage_of_tag, tag_comment, tag_row
@@ -51,6 +54,7 @@ else:
             "control.delegation": "ControlDelegation parse_delegation",
             "control.lint": "is_control lint_control",
             "control.listener": "ControlCommand ControlListener",
+            "decisions": "Decision",
             "handoff": "DEFAULT_RETURN Deliverable Handoff HandoffStep KeyFile expected_of_kind is_flawless is_vague "
             "lint_handoff parse_handoff promises_files read_deliverable render_handoff wanted_contract "
             "with_kind_defaults",
@@ -58,13 +62,13 @@ else:
             "jsonc": "NotJson drop_entry put_entry read_jsonc",
             "layout": "FileNote Section contain_in_section looks_like_path",
             "lint": "document_kind lint_document",
-            "markdown": "BOM MarkdownLine Part front_matter_end markdown_headings markdown_lines markdown_sections "
-            "task_lines",
-            "output": "Decision Output parse_output read_status render_output",
+            "markdown": "BOM MarkdownLine Part front_matter_end markdown_headings markdown_sections task_lines",
+            "output": "Listed Output parse_output render_output",
+            "paths": "Look NamedFile",
             "problems": "Problem as_errors by_line has_errors warning wrong",
             "quick": "Quick count_words done_entry parse_quick quick_text render_quick too_wordy upcoming_entry",
             "request": "Request parse_request render_request request_file_name request_to_handoff",
-            "returns": "Return find_return parse_return return_from_output return_to_output",
+            "returns": "Reading Return find_return named_files parse_return read_document return_to_output",
             "tags": "TAG_STAGES Tag is_tag item_digest item_weights kind_of_tag line_text patch_adding_tag "
             "patch_swapping_tag patches_removing_tag scan_tags stage_of_tag tag_comment tag_row",
             "text": "decode_text dump_json finite_float load_json one_line refuse_number shorten unix_lines",

@@ -154,14 +154,18 @@ def _unescape(body: str) -> str:
     return "".join(out) + body[done:]
 
 
-def _breaks_out(body: str, line: MarkdownLine) -> bool:
+def _never(_: str) -> bool:
+    return False
+
+
+def _breaks_out(body: str, line: MarkdownLine, begins: Callable[[str], object]) -> bool:
     """Whether a visible line would be read as a section's or a contract block's beginning, or as escaped."""
     if line.kind == "heading":
-        return line.level <= 2
+        return line.level <= 2 or bool(begins(line.text))
     return bool(_BLOCK.match(body, line.start, line.end) or _ESCAPED.match(body, line.start, line.end))
 
 
-def _is_contained(body: str) -> bool:
+def _is_contained(body: str, begins: Callable[[str], object]) -> bool:
     """Whether `body`, put under a heading, stays there and is read back as it is."""
     if not _MEANT.search(body):
         return True
@@ -170,7 +174,7 @@ def _is_contained(body: str) -> bool:
     last = 0
     for line in _visible(probe):
         last = line.start
-        if last < len(body) and _breaks_out(probe, line):
+        if last < len(body) and _breaks_out(probe, line, begins):
             return False
     return last > len(body)
 
@@ -180,17 +184,17 @@ def is_plain(body: str) -> bool:
     return "\r" not in body and body == body.strip() and not _MEANT.search(body)
 
 
-def contain_in_section(body: str) -> str:
-    """`body` written so that it cannot leave its section."""
+def contain_in_section(body: str, begins: Callable[[str], object] = _never) -> str:
+    """`body` written so that it cannot leave its section; `begins` tells which titles begin one at any level."""
     if not body:
         return ""
     body = unix_lines(body)
-    if _is_contained(body):
+    if _is_contained(body, begins):
         return body
     out: list[str] = []
     done = 0
     for line in _visible(body):
-        if _breaks_out(body, line) and (match := _MEANT.match(body, line.start, line.end)):
+        if _breaks_out(body, line, begins) and (match := _MEANT.match(body, line.start, line.end)):
             out += body[done : match.end()], "\\", body[match.end() : line.end]
             done = line.end
     gentle = "".join(out) + body[done:]
@@ -236,17 +240,25 @@ def section(title: str, body: str) -> str:
     return f"{heading(title)}{body}\n\n" if body else f"{heading(title)}\n"
 
 
-def render_document(title: str, fields: Mapping[str, str | None], bodies: Mapping[str, str], extra: Extra = ()) -> str:
+def render_document(
+    title: str,
+    fields: Mapping[str, str | None],
+    bodies: Mapping[str, str],
+    extra: Extra = (),
+    contain: Callable[[str], str] = contain_in_section,
+) -> str:
     """A whole document: heading, bold fields and sections."""
     head = f"{heading(title, 1)}\n{field_lines(fields)}\n"
-    return (head + render_sections(bodies, extra)).rstrip("\n") + "\n"
+    return (head + render_sections(bodies, extra, contain=contain)).rstrip("\n") + "\n"
 
 
-def render_sections(bodies: Mapping[str, str], extra: Extra, always: str = "") -> str:
+def render_sections(
+    bodies: Mapping[str, str], extra: Extra, always: str = "", contain: Callable[[str], str] = contain_in_section
+) -> str:
     """The sections that have a body (and the one titled `always`), in this order, between the unknown parts."""
-    out = [contain_in_section(one.body) + "\n\n" for one in extra if not one.title]
+    out = [contain(one.body) + "\n\n" for one in extra if not one.title]
     out += [section(title, body) for title, body in bodies.items() if body or title == always]
-    out += [section(one.title, contain_in_section(one.body)) for one in extra if one.title]
+    out += [section(one.title, contain(one.body)) for one in extra if one.title]
     return "".join(out)
 
 

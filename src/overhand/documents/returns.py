@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from overhand.documents.claims import read_status
+from overhand.documents.decisions import Decision, is_nothing
 from overhand.documents.layout import FileNote
-from overhand.documents.output import Decision, Output, read_status
-from overhand.documents.problems import Problem, warning
-from overhand.documents.text import is_texts, load_json, missing, mistyped
+from overhand.documents.outline import outline
+from overhand.documents.output import QUOTING, Listed, Output, read_output
+from overhand.documents.paths import Look, NamedFile, artifact_in, named_in
+from overhand.documents.problems import Problem, warning, wrong
+from overhand.documents.text import is_texts, load_json, missing, mistyped, plain_quotes
 from overhand.words import STATUSES, duration
 
 # The tokens that a search for JSON needs: whole strings (an unclosed one ends with its line, because no
@@ -113,7 +117,10 @@ class _FieldReader:
         return found
 
 
-_KEYS = frozenset(("status", "summary", "artifacts", "metadata", "errors", "next_steps", "data", "decisions", "schema"))
+_FILES = ("files_modified", "files_created", "files_changed", "files", "deliverables")  # other names for artifacts
+_KEYS = frozenset(
+    ("status", "summary", "artifacts", "metadata", "errors", "next_steps", "data", "decisions", "schema", *_FILES)
+)
 
 
 def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
@@ -135,6 +142,8 @@ def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
         )
         for path, row in read.rows(value, "artifacts", "path")
     ]
+    for key in _FILES:
+        artifacts += [Artifact(str(row.get("path", ""))) for _, row in read.rows(value, key, "path")]
     errors = [_read_error(row, path, read) for path, row in read.rows(value, "errors", "message")]
     decisions = [
         Decision(read.text(row, "what", path, required=True), read.text(row, "why", path))
@@ -164,7 +173,7 @@ def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
         errors=tuple(one for one in errors if one.message),
         next_steps=next_steps,
         data=value.get("data"),
-        decisions=tuple(one for one in decisions if one.what),
+        decisions=tuple(one for one in decisions if one.what and not is_nothing(one.what)),
         extra=extra,
     )
     return found, read.problems
@@ -222,6 +231,63 @@ def _candidates(text: str) -> list[tuple[int, int]]:
             if not starts:  # outside braces quotes have no meaning
                 position = text.find("{", position)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A document read as a return: as an OUTPUT.md, or as JSON in its place (then there is no `output`)."""
+
+    value: Return | None
+    output: Output | None
+    problems: list[Problem]
+    listed: tuple[Listed, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether status and summary are both there."""
+        return self.value is not None and bool(self.value.status and self.value.summary)
+
+
+def read_document(text: str) -> Reading:
+    """The return in a document: Markdown, also in a fence as a whole; or JSON, alone or with prose around it."""
+    output, problems, listed = read_output(text)
+    reading = Reading(return_from_output(output), output, problems, listed)
+    plain = plain_quotes(text)
+    if '"status"' not in plain:
+        return reading
+    if output.status is None and any(one.code == "status-missing" for one in problems):
+        return _read_json(plain, reading) or reading
+    found = find_return(_without(plain, ("data", "for_primary")))
+    said = parse_return(found)[0] if isinstance(found, dict) else None
+    if output.status and said and said.status not in (None, output.status):
+        message = f"The document says {output.status}, the JSON in it {said.status}."
+        problems.append(wrong("status-contradicts", message, fix="Leave only the one that holds."))
+    return reading
+
+
+def _read_json(text: str, markdown: Reading) -> Reading | None:
+    """A document that is JSON, unless it has sections of its own or speaks of the JSON as of an example."""
+    found = find_return(text)
+    has_sections = markdown.listed or (markdown.output and (markdown.output.summary or markdown.output.decisions))
+    around = f"{text.partition('{')[0]} {text.rpartition('}')[2]}"
+    if found is None or has_sections or QUOTING.search(around):
+        return None
+    value, problems = parse_return(found)
+    return Reading(value, None, problems)
+
+
+def _without(text: str, names: tuple[str, ...]) -> str:
+    """A document without its sections of these names."""
+    parts = [part for part in outline(text).parts if part.name not in names]
+    return "\n".join(part.body(text) for part in parts)
+
+
+def named_files(value: Return | None, listed: tuple[Listed, ...] | None, look: Look) -> list[NamedFile]:
+    """The files that a return names as made, changed or deleted: in its lists, or as artifacts of JSON."""
+    if listed is not None:
+        return [one for body, gone, files in listed for one in named_in(body, look, gone=gone, files=files)]
+    artifacts = value.artifacts if value else ()
+    return [one for made in artifacts for one in artifact_in(made.path, made.summary or made.type, look)]
 
 
 def return_from_output(output: Output) -> Return:

@@ -31,8 +31,10 @@ def decode_text(raw: bytes) -> tuple[str, list[Problem]]:
         size = f"{len(raw) / 1048576:.1f} MB"
         fix = "Put long material into files and name them here."
         return "", [Problem("too-large", f"The document has {size}; at most 16 MB are read.", fix=fix)]
-    raw = raw.removeprefix(b"\xef\xbb\xbf")
     problems: list[Problem] = []
+    if wide := _wide_encoding(raw):
+        return unix_lines(raw.decode(wide, "replace").removeprefix("\ufeff")), problems
+    raw = raw.removeprefix(b"\xef\xbb\xbf")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -46,6 +48,24 @@ def decode_text(raw: bytes) -> tuple[str, list[Problem]]:
             warning("nul-byte", "The text holds NUL bytes.", line, "Remove them; they may be a torn write.")
         )
     return unix_lines(text), problems
+
+
+def _wide_encoding(raw: bytes) -> str:
+    """UTF-16 by its mark, or by every other byte being zero, as shells on Windows write it."""
+    head = raw[:200]
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    if len(head) < 8 or b"\0" not in head:
+        return ""
+    zeros = head[0::2].count(0), head[1::2].count(0)
+    if max(zeros) < len(head) * 0.4 or min(zeros) > 2:
+        return ""
+    return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
+
+
+def plain_quotes(text: str) -> str:
+    """JSON whose quotes were made typographic, as it was; a text that has real ones is left alone."""
+    return text.replace("“", '"').replace("”", '"') if "“status”" in text and '"' not in text else text
 
 
 def unix_lines(text: str) -> str:

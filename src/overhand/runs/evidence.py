@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import read_end
 from overhand.documents import (
     Problem,
+    Reading,
     decode_text,
     find_return,
     load_json,
-    markdown_lines,
+    named_files,
     parse_handoff,
-    parse_output,
     parse_return,
-    read_status,
-    return_from_output,
+    read_document,
     validate_data,
 )
 from overhand.record import read_state
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from overhand.agents import StreamSummary
-    from overhand.documents import Handoff, Output, Return
+    from overhand.documents import Handoff, Listed, Look, NamedFile, Output, Return
     from overhand.record import Run, RunFolders, Store, Task
     from overhand.runs.judge import Fact
 
@@ -46,9 +45,14 @@ class Returned:
     output: Output | None = None
     problems: tuple[Problem, ...] = ()
     complete_form: bool = False
-    raw: bytes | None = None
+    raw: bytes | None = None  # the document, unless it was JSON
     facts: tuple[Fact, ...] = ()  # what the contract of a plan's node says of it
     unverified: tuple[str, ...] = ()
+    listed: tuple[Listed, ...] = ()  # the document's lists of files
+
+    def named_files(self, look: Look) -> list[NamedFile]:
+        """The files that it names as made, changed or deleted; `look` says what the tree has at a path."""
+        return named_files(self.value, self.listed if self.output else None, look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,35 +196,16 @@ def preview_return(raw: bytes, spec: dict[str, Any], folders: RunFolders) -> Ret
 
 def _read_output(raw: bytes) -> Returned:
     text, problems = decode_text(raw)
-    output, more = parse_output(text)
-    problems = [*problems, *more]
-    status, note = (output.status, "") if output.status else _status_elsewhere(text)
-    if note:
-        summary = "\n".join(line for line in output.summary.split("\n") if not _is_status(line)).strip()
-        output = replace(output, summary=summary)
-        filled_in = Problem("status-filled-in", note, level="warning")
-        problems = [*(p for p in problems if p.code != "status-missing"), filled_in]
-    value = replace(return_from_output(output), status=status)
-    whole = output.status is not None and bool(output.summary)
-    return Returned("OUTPUT.md", value, output, tuple(problems), whole, raw)
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raw = text.encode("utf-8", "replace")
+    return _of_document("OUTPUT.md", read_document(text), raw, problems)
 
 
-def _is_status(line: str) -> bool:
-    name, colon, _ = line.replace("*", "").partition(":")
-    return bool(colon) and name.strip().lower() == "status"
-
-
-def _status_elsewhere(text: str) -> tuple[str | None, str]:
-    """A misplaced status, and the note about it."""
-    for line in markdown_lines(text):
-        shown = text[line.start : line.end]
-        if line.kind == "text" and _is_status(shown):
-            status, _ = read_status(shown.replace("*", "").partition(":")[2].strip())
-            if status:
-                return status, "The status of OUTPUT.md does not stand below its title; it was found elsewhere."
-    if text.lstrip().lower().startswith("# task complete"):
-        return "completed", "OUTPUT.md names no status; its heading says the task is complete."
-    return None, ""
+def _of_document(source: str, read: Reading, raw: bytes, problems: Sequence[Problem] = ()) -> Returned:
+    """A document as the return; JSON in its place is written as an OUTPUT.md when it is accepted."""
+    every = (*problems, *read.problems)
+    kept = raw if read.output else None
+    return Returned(source, read.value, read.output, every, read.is_whole, kept, listed=read.listed)
 
 
 def _from_result(files: Beneath) -> Returned | None:
@@ -241,14 +226,11 @@ def _from_stdout(place: str) -> Returned | None:
 def _from_words(summary: StreamSummary) -> Returned | None:
     """A return in the agent's last message: JSON, or an OUTPUT.md as text."""
     text = summary.last_words
+    read = read_document(text)
+    if read.value and read.value.status:
+        return _of_document("its last message", read, text.encode("utf-8", "replace"))
     value = find_return(text)
-    if value is not None:
-        return _from_json("its last message", value)
-    if not text.lstrip().lower().startswith("# task complete"):
-        return None
-    output, problems = parse_output(text)
-    whole = output.status is not None and bool(output.summary)
-    return Returned("its last message", return_from_output(output), output, tuple(problems), whole, text.encode())
+    return None if value is None else _from_json("its last message", value)
 
 
 def _from_json(source: str, value: object) -> Returned:

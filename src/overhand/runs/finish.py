@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from overhand.policy import Actor
     from overhand.record import Event, Run, Store, Task
-    from overhand.runs.evidence import Returned
 
 MAX_REPAIRS = 2
 _OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only a run which may write can mend
@@ -184,7 +183,7 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
         exit=ended.exit,
         deliverables=tuple(worktree.deliverable_facts(root, handoff.deliverables, baseline)) if promised else (),
         prose=tuple([d.text for d in handoff.deliverables if d.path is None]),
-        named=tuple(worktree.named_facts(root, named)) if (named := _named(returned)) else (),
+        named=tuple(worktree.named_facts(root, returned.named_files)),
         checks=ran,
         facts=returned.facts,
         unverified=returned.unverified,
@@ -213,20 +212,6 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
         "leftovers": ended.leftovers,
     }
     return Case(actor, task, ended, folders, returned, found, look_at)
-
-
-def _named(returned: Returned) -> list[tuple[str, str]]:
-    """Files that the return names, each once."""
-    named: list[tuple[str | None, str]] = []
-    if returned.output:
-        named = [(one.path, one.note) for one in (*returned.output.files_modified, *returned.output.deliverables)]
-    elif returned.value:
-        named = [(one.path, one.summary) for one in returned.value.artifacts]
-    notes: dict[str, str] = {}
-    for path, note in named:
-        if path and "://" not in path:
-            notes.setdefault(path, note)
-    return list(notes.items())
 
 
 def _met_limit(case: Case, verdict: Verdict) -> bool:

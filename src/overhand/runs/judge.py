@@ -17,13 +17,13 @@ CODES = {
     "return-missing": "the run left no OUTPUT.md, result.json or JSON on stdout that could be read",
     "return-invalid": "result.json is not valid JSON",
     "return-contradicts": "two returns of one run say different things",
-    "status-filled-in": "the status of the return stands in the wrong place, or only its heading says completed",
     "deliverable-missing": "a promised file does not exist",
     "deliverable-empty": "a promised file is empty",
     "deliverable-outside": "a promised file is not inside the run's working tree",
     "deliverable-untouched": "a promised file is what it was before the task began",
     "deliverable-same-content": "a promised file was written again with the same bytes",
     "file-missing": "the return names a file that does not exist",
+    "file-empty": "the return names a file that is empty",
     "file-outside": "the return names a file outside the run's working tree",
     "exit-not-zero": "the agent's program ended with an error",
     "final-event": "the agent's own last event says that it did not end well",
@@ -286,6 +286,8 @@ def _files(evidence: Evidence) -> list[Problem]:
             problems.append(_substance("file-outside", f"The return names {fact.path}, which is outside the tree."))
         elif not fact.exists:
             problems.append(_substance("file-missing", f"The return names {fact.path}, which does not exist."))
+        elif fact.empty:
+            problems.append(_substance("file-empty", f"The return names {fact.path}, which is empty."))
     return problems
 
 

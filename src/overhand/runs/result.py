@@ -202,7 +202,7 @@ def _promote(case: Case, folder: str, verdict: Verdict) -> bytes | None:
     if raw is None:
         output = return_to_output(returned.value, task.title, task.agent)
         raw = render_output(output).encode("utf-8", "replace")
-        if verdict.status != verdict.claimed:  # else it is the task's
+        if verdict.status != verdict.claimed and returned.source != "OUTPUT.md":  # else it is the task's
             os.makedirs(place, 0o700, exist_ok=True)
             put_file(f"{place}/OUTPUT.md", _mask(raw, case.actor.secrets))
     if verdict.status == "partial" and verdict.claimed == "completed":

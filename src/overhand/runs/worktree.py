@@ -14,12 +14,12 @@ from overhand.runs.judge import FileFact
 from overhand.system import repository_of, run_git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from overhand.documents import Deliverable
+    from overhand.documents import Deliverable, Look, NamedFile
 
 Print = list[Any]  # [sha256, ctime_ns, inode]
-_GONE = ("delet", "remov", "renam", "moved", "dropped")  # parts of words that explain a missing file
+_EMPTY_BY_NATURE = ("__init__.py", "py.typed", ".gitkeep", ".keep", ".nojekyll")
 _FIELDS = {"1 ": 8, "u ": 10, "? ": 1}  # kinds of entries in git's listing, and how many fields precede the path
 _MAX_FILE, _MAX_READ = 50 << 20, 256 << 20  # bytes of a file, and of all of them, that are read to compare them
 _BYPRODUCTS = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
@@ -75,7 +75,8 @@ def _fingerprint_folder(path: str) -> Print:
 
 
 def _matches(root: str, pattern: str) -> list[str]:
-    if not any(sign in pattern for sign in "*?["):
+    """What a promised path or glob names; a literal name wins."""
+    if not any(sign in pattern for sign in "*?[") or os.path.lexists(os.path.join(root, pattern)):
         return [pattern]
     return sorted(glob.glob(pattern, root_dir=root, recursive=True))
 
@@ -123,7 +124,7 @@ def _fact(root: str, path: str, before: dict[str, Print], waived: bool) -> FileF
     if real is None:
         return FileFact(name, inside=False, waived=waived)
     mark = _fingerprint(real)
-    if mark is None:
+    if mark is None or _is_folder_instead(path, real):
         return FileFact(name, exists=False, waived=waived)
     change, old = "new", before.get(name)
     if old is not None:
@@ -133,15 +134,58 @@ def _fact(root: str, path: str, before: dict[str, Print], waived: bool) -> FileF
     return FileFact(name, empty=empty, change=change, waived=waived)
 
 
-def named_facts(root: str, notes: Iterable[tuple[str, str]]) -> list[FileFact]:
-    """Files a return names; one that it calls deleted need not exist."""
-    facts = []
-    for path, note in notes:
-        real = path_inside(root, path)
-        gone = any(word in note.lower() for word in _GONE)
-        exists = real is not None and (os.path.exists(real) or bool(_matches(root, path) and "*" in path))
-        facts.append(FileFact(relative(root, path), exists=exists or gone, inside=real is not None))
-    return facts
+def _is_folder_instead(path: str, real: str) -> bool:
+    """Whether a folder stands where a file was named: it has a suffix and no slash behind it."""
+    return "." in os.path.basename(path)[1:] and os.path.isdir(real)
+
+
+def look_in(root: str) -> Look:
+    """What the tree has at a path: `file`, `folder` or nothing; each path is looked up once."""
+    seen: dict[str, str] = {}
+
+    def look(path: str) -> str:
+        if path not in seen:
+            try:
+                mode = os.stat(os.path.join(root, path)).st_mode
+                seen[path] = "folder" if stat.S_ISDIR(mode) else "file"
+            except (OSError, ValueError):  # also of a name that no file can have
+                seen[path] = ""
+        return seen[path]
+
+    return look
+
+
+def named_facts(root: str, named: Callable[[Look], Iterable[NamedFile]]) -> list[FileFact]:
+    """Files that a return names, each once; one that it calls deleted need not exist."""
+    facts: dict[str, FileFact] = {}
+    parents: dict[str, str] = {}
+    for one in named(look_in(root)):
+        try:
+            for path in _matches(root, one.path) or [one.path]:
+                fact = _named_fact(root, path, one.gone, parents)
+                if fact.path not in facts or one.gone:
+                    facts[fact.path] = fact
+        except (OSError, ValueError):  # a name that no file can have
+            facts[one.path] = FileFact(one.path, exists=False)
+    return list(facts.values())
+
+
+def _named_fact(root: str, path: str, gone: bool, parents: dict[str, str]) -> FileFact:
+    whole = os.path.normpath(os.path.join(root, os.path.expanduser(path)))
+    folder, name = os.path.split(whole)
+    real = f"{parents[folder] if folder in parents else parents.setdefault(folder, os.path.realpath(folder))}/{name}"
+    try:
+        found: os.stat_result | None = os.lstat(real)
+        if found and stat.S_ISLNK(found.st_mode):
+            real = os.path.realpath(real)
+            found = os.stat(real)
+    except OSError:
+        found = None
+    is_inside = real == root or real.startswith(root + os.sep)
+    is_folder = found is not None and stat.S_ISDIR(found.st_mode)
+    exists = found is not None and not (is_folder and "." in name[1:] and not path.endswith("/"))
+    empty = exists and not is_folder and found is not None and found.st_size == 0 and name not in _EMPTY_BY_NATURE
+    return FileFact(relative(root, whole), exists=exists or gone, empty=empty and not gone, inside=is_inside)
 
 
 def tree_snapshot(root: str, enter: Sequence[str] = (), *, steering: bool = False) -> dict[str, Any] | None:

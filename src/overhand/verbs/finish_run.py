@@ -113,9 +113,6 @@ def preview_verdict(store: Store, task: Task, spec: dict[str, Any], returned: Re
     folder = store.record(task.id)
     handoff = parse_handoff(str(spec.get("handoff", "")))
     baseline = read_baseline(folder)
-    output = returned.output
-    notes = (*output.files_modified, *output.deliverables) if output else ()
-    named = [(note.path, note.note) for note in notes if note.path and "://" not in note.path]
     return judge_run(
         Evidence(
             returned=returned.value,
@@ -123,7 +120,7 @@ def preview_verdict(store: Store, task: Task, spec: dict[str, Any], returned: Re
             problems=returned.problems,
             complete_form=returned.complete_form,
             deliverables=tuple(deliverable_facts(store.root, handoff.deliverables, baseline)),
-            named=tuple(named_facts(store.root, named)),
+            named=tuple(named_facts(store.root, returned.named_files)),
             steps=live_steps(store.workspace_files(task.id)) if handoff.plan else (),
             open_questions=len(task.open_questions),
             strict=task.strict,
