@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     VerificationWord = Literal["failing", "none", "passing", "proved"]
     RunState = Literal["queued", "starting", "running", "waiting", "ended"]
     Cause = Literal["exit", "error", "timeout", "answer-timeout", "budget", "killed", "cancelled", "lost"]
-    Headline = Literal["needs you", "working", "queued", "ready", "stopped", "done"]
+    Headline = Literal["needs you", "failed", "working", "queued", "ready", "done"]
     Level = Literal["read", "work", "full"]
     Stage = Literal["needs", "delegated", "next", "claimed", "done"]
     Via = Literal["file", "ask", "pause", "call", "return", "permission", "control", "child"]
@@ -56,11 +56,11 @@ CAUSES = {
 }
 HEADLINES = {
     "needs you": "it can't continue without a person",
+    "failed": "it ended without a complete result, or a check fails now, and nobody has seen that",
     "working": "a run holds it, or it waits for its provider's limit to pass",
     "queued": "it waits for its next run",
     "ready": "it's completed and not yet looked at",
-    "stopped": "it ended without a complete result",
-    "done": "it's completed and was looked at",
+    "done": "its result was seen or taken, or it was stopped or dismissed",
 }
 LEVELS = {  # each includes the ones before it
     "read": "may read, search and fetch, and write in its own run folder",

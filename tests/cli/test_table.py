@@ -36,6 +36,7 @@ CALLS: dict[str, list[list[str]]] = {
     "connect": [["claude"], ["codex", "--here"]],
     "doctor": [[]],
     "projects": [[]],
+    "dismiss": [["4"]],
     "clean": [["--dry-run"], ["--gone", "--dry-run"]],
     "version": [[]],
     "completion": [["bash"]],

@@ -173,7 +173,7 @@ def test_one_broken_log_does_not_hide_the_others(many: Path) -> None:
     overview = Overview(Store(str(many)))
     overview.look()
     assert overview.counts()["ready"] == 40
-    assert {name for name in overview.states if overview.states[name].headline == "stopped"} >= {broken.name}
+    assert {name for name in overview.states if overview.states[name].headline == "failed"} >= {broken.name}
     assert "cannot be read" in overview.states[broken.name].summary
 
 
@@ -189,4 +189,4 @@ def test_looking_again_sees_what_happened_since(many: Path) -> None:
     written.append(folder, *written.judged(99, "failed"))
     overview.look()
     assert overview.states == {}
-    assert (overview.counts()["ready"], overview.counts()["stopped"]) == (39, 1)
+    assert (overview.counts()["ready"], overview.counts()["failed"]) == (39, 1)

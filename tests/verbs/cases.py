@@ -75,8 +75,8 @@ CASES = [
     # ---- claims that stand
     Case("blocked", ("output:status=blocked",), status="blocked", facts={"headline": "needs you"}),
     Case("needs-input", ("output:status=needs_input",), status="needs-input", facts={"headline": "needs you"}),
-    Case("partial", ("output:status=partial",), status="partial", facts={"headline": "stopped"}),
-    Case("failed", ("output:status=failed",), status="failed", facts={"headline": "stopped"}),
+    Case("partial", ("output:status=partial",), status="partial", facts={"headline": "failed"}),
+    Case("failed", ("output:status=failed",), status="failed", facts={"headline": "failed"}),
     Case(
         "blocked-red", ("output:status=blocked",), ("--verify", "false"),
         status="blocked", errors=codes("check-failed"),

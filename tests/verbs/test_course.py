@@ -200,7 +200,7 @@ def test_stop_ends_and_cancels(overhand_project: ProjectDir) -> None:
         ("cancelled", "cancelled", "asked")
     ]
     shown = overhand_project.run("show", "1", "--json").json
-    assert (shown["status"], shown["headline"]) == ("cancelled", "stopped")
+    assert (shown["status"], shown["headline"]) == ("cancelled", "done")
     assert overhand_project.run("wait", "1").code == 1
     assert overhand_project.run("stop", "1", check=True).out == "1  nothing ran · cancelled\n"
 

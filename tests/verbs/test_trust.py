@@ -119,7 +119,7 @@ def test_tasks_that_came_with_the_files_are_only_documents(
         assert not (clone.path / "PWNED").exists(), verb
     assert contents(clone.path) == brought, "nothing was written"
     assert clone.run("list", "--json").json["tasks"] == []
-    assert "1 workspace made by hand or elsewhere: overhand list --prepared" in clone.run("status").out
+    assert "1 prepared folder: overhand list --prepared" in clone.run("status").out
     (row,) = clone.run("list", "--prepared", "--json").json["tasks"]
     assert (row["task_id"], row["handle"], row["status"], row["runs"]) == (task, None, None, 0)
     shown = clone.run("show", task, "--json").json

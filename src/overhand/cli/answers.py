@@ -226,6 +226,14 @@ def _approved(payload: Payload) -> Iterator[str]:
 _SKIP = ("what", "t", "schema", "pid")
 
 
+def dismiss(payload: Payload) -> Iterator[str]:
+    for row in payload["tasks"]:
+        if row["was"] == "item":
+            yield f"{printable(row['item'])}  dismissed, its tag is gone"
+        else:
+            yield f"{row['handle'] or row['task_id']}  dismissed · take it back: overhand resume {row['handle']}"
+
+
 def daemon(payload: Payload) -> Iterator[str]:
     """Whether it runs, and over what it watches; or what `install` prints."""
     if payload["do"] == "install":

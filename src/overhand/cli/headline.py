@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Payload = dict[str, Any]
     Row = dict[str, Any]
 
-_MOST = {"needs you": 50, "working": 50, "queued": 10, "ready": 10, "stopped": 10, "done": 5}
+_MOST = {"needs you": 50, "failed": 5, "working": 50, "queued": 10, "ready": 10, "done": 5}
 _QUIET = 30.0  # seconds without a sign of life that are worth showing
 _TITLE = 20  # columns that a title has at least
 _LONG = 2000  # characters of any text that are looked at
@@ -79,8 +79,8 @@ def _groups(payload: Payload, width: int, where: str) -> Iterator[str]:
         else:
             yield from _resting(rows, width, where)
     if count := payload["prepared"]:
-        some = "1 workspace" if count == 1 else f"{count} workspaces"
-        yield colour(cut(f"{some} made by hand or elsewhere: overhand{where} list --prepared", width), "dim")
+        some = "1 prepared folder" if count == 1 else f"{count} prepared folders"
+        yield colour(cut(f"{some}: overhand{where} list --prepared", width), "dim")
 
 
 def _first(row: Row, width: int, command: str, middle: str = "", taken: int = 0, right: int = 0) -> Iterator[str]:
@@ -150,6 +150,8 @@ def _resting(rows: list[Row], width: int, where: str) -> Iterator[str]:
         shown[:1] = [colour(text, row_tone(row)) for text in shown[:1]]
         middle = "".join(f"  {text}" for text in shown)
         yield from _first(row, width, command, middle, taken, right)
+        if row["headline"] == "failed" and (why := row["why"] or row["summary"]):
+            yield f"       {cut(one_line(why, _LONG), width - 7)}"
         if row.get("notice"):
             yield f"       {cut(one_line(row['notice'], _LONG), width - 7)}"
 

@@ -64,7 +64,8 @@ def _verdict(payload: Payload) -> str:
 
 def whole(payload: Payload) -> Iterator[str]:
     yield f"{colour(str(payload['handle'] or '-'), 'bold')}  {colour(printable(payload['title']), 'bold')}"
-    headline = "" if payload["status"] is None and payload["run_state"] is None else payload["headline"]
+    started = payload["status"] is not None or payload["run_state"] is not None
+    headline = payload["headline"] if started and payload["headline"] != payload["status"] else ""
     yield f"   {_verdict(payload)}   {colour(headline, 'dim')}".rstrip()
     limits = f"level {payload['level']}"
     limits += f" · at most {say_duration(payload['timeout'])}" if payload["timeout"] else ""

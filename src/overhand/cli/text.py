@@ -200,9 +200,9 @@ def _check(payload: Payload) -> Iterator[str]:
     from overhand.cli.receipt import how_checked
 
     if "file" not in payload:
-        was = payload["before"]
-        changed = f" (before: {SHOWN_VERIFICATIONS[was]})" if was != payload["verification"] else ""
-        yield f"{payload['handle']}  {shown_verification(payload)}{changed}"
+        word, was = payload["verification"], payload["before"]
+        changed = f" (before: {SHOWN_VERIFICATIONS[was]})" if was != word else ""
+        yield f"{payload['handle']}  {colour(SHOWN_VERIFICATIONS[word], VERIFICATION_TONES[word])}{changed}"
         yield from (f"   {printable(doubt)}" for doubt in payload["doubts"])
         for check in payload["checks"]:
             mark = "passed" if check["passed"] else "FAILED"
@@ -319,6 +319,7 @@ def _projects(payload: Payload) -> Iterator[str]:
 # verbs whose text is a function of their own name in another module of this package
 _IN_ANSWERS = (
     "log", "ask", "answer", "checkpoint", "connect", "finish", "monitor", "alert", "doctor", "tag", "item", "daemon",
+    "dismiss",
 )  # fmt: skip
 _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
     "version": _version, "delegate": _delegate, "run": _run, "resume": _run, "send": _send, "list": _list,
@@ -330,7 +331,7 @@ _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "bold": "1", "dim": "2"}
 
 # of the groups that people see
-TONES = {"needs you": "yellow", "working": "blue", "queued": "dim", "ready": "bold", "stopped": "red", "done": "dim"}
+TONES = {"needs you": "yellow", "working": "blue", "queued": "dim", "ready": "bold", "failed": "red", "done": "dim"}
 VERIFICATION_TONES = {"failing": "red", "none": "yellow", "passing": "yellow", "proved": "green"}
 
 
@@ -412,11 +413,6 @@ def row_tone(row: dict[str, Any]) -> str:
     if row["status"] in ("completed", "partial") and row["headline"] != "done":
         return VERIFICATION_TONES[row["verification"]]
     return TONES[row["headline"]]
-
-
-def shown_verification(row: dict[str, Any]) -> str:
-    """The word for how far a result is verified, in its colour."""
-    return colour(SHOWN_VERIFICATIONS[row["verification"]], VERIFICATION_TONES[row["verification"]])
 
 
 def state_word(row: dict[str, Any]) -> str:

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from overhand.record.environment import drop_environment, keep_environment, kept_environment
     from overhand.record.environment import tasks_with_environment
     from overhand.record.events import ABSENT, Accepted, Answered, Asked, BudgetReleased, BudgetReserved
-    from overhand.record.events import CheckpointSaved, ChildRefused, ControlHandled, Created, Event, Judged
-    from overhand.record.events import LateReturn, LimitReached, MessageSent, Notice, PhaseMoved, Rechecked
+    from overhand.record.events import CheckpointSaved, ChildRefused, ControlHandled, Created, Dismissed, Event
+    from overhand.record.events import Judged, LateReturn, LimitReached, MessageSent, Notice, PhaseMoved, Rechecked
     from overhand.record.events import Requeued, RunBlocked, RunCreated, RunEnded, RunNeverBegan, RunStarted
     from overhand.record.events import RunUnblocked, Seen, StageSet, StepMarked, StopRequested, TagHeldBack
     from overhand.record.events import TagWritten, UsageReported, fold
@@ -30,9 +30,9 @@ else:
             "read_call stale_run tasks_of_call",
             "environment": "drop_environment keep_environment kept_environment tasks_with_environment",
             "events": "ABSENT Accepted Answered Asked BudgetReleased BudgetReserved CheckpointSaved ChildRefused "
-            "ControlHandled Created Event Judged LateReturn LimitReached MessageSent Notice PhaseMoved "
-            "Rechecked Requeued RunBlocked RunCreated RunEnded RunNeverBegan RunStarted RunUnblocked Seen "
-            "StageSet StepMarked StopRequested TagHeldBack TagWritten UsageReported fold",
+            "ControlHandled Created Dismissed Event Judged LateReturn LimitReached MessageSent Notice "
+            "PhaseMoved Rechecked Requeued RunBlocked RunCreated RunEnded RunNeverBegan RunStarted "
+            "RunUnblocked Seen StageSet StepMarked StopRequested TagHeldBack TagWritten UsageReported fold",
             "identity": "find_root known_roots record_times recorded_root remove_record",
             "log": "LOG_FILE LockedTask append_lines cut_torn_tail log_lines parse_log read_log whole_appends",
             "overview": "Overview",

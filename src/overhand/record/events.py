@@ -154,7 +154,7 @@ class Accepted(Event):
     def apply(self, task: Task) -> None:
         task.queued, task.queued_at = True, self.t or None
         task.status = task.judged = task.stop = None
-        task.seen = False
+        task.seen = task.dismissed = False
         task.resume, task.staged = self.resume, None
         task.paused = self.limit
         if self.limit:  # nothing is spent, and what it was about stays
@@ -195,6 +195,7 @@ class Judged(Event):
     result: str | None = None  # the SHA-256 of result.json
     errors: int = 0
     code: str = ""
+    why: str = ""  # the first thing that speaks against it
 
     def apply(self, task: Task) -> None:
         run = task.run(self.run)
@@ -202,7 +203,7 @@ class Judged(Event):
             run.status = self.status
         task.status = self.status
         task.verification, task.proof = self.verification or _OLD_WORDS.get(self.verified, "none"), self.proof
-        task.summary, task.output = self.summary, self.output
+        task.summary, task.output, task.why = self.summary, self.output, self.why
         task.judged, task.judged_run = self.t or None, self.run
         task.queued, task.queued_at, task.stop = False, None, None
 
@@ -228,6 +229,15 @@ class Seen(Event):
 
     def apply(self, task: Task) -> None:
         task.seen = True
+
+
+class Dismissed(Event):
+    """A person wants to hear no more of it; nothing is removed."""
+
+    e = "dismissed"
+
+    def apply(self, task: Task) -> None:
+        task.dismissed = True
 
 
 class StopRequested(Event):
@@ -613,7 +623,7 @@ class TagHeldBack(Event):
 KINDS: dict[object, type[Event]] = {
     kind.e: kind
     for kind in (
-        Created, Accepted, Requeued, Judged, Rechecked, Seen, StopRequested, Notice, ChildRefused,
+        Created, Accepted, Requeued, Judged, Rechecked, Seen, Dismissed, StopRequested, Notice, ChildRefused,
         RunCreated, RunStarted, RunBlocked, RunUnblocked, RunEnded, LateReturn, UsageReported,
         Asked, Answered, MessageSent, LimitReached, BudgetReserved, BudgetReleased,
         CheckpointSaved, ControlHandled, PhaseMoved, StepMarked, TagWritten, StageSet, TagHeldBack,

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from overhand.record.store import Store
     from overhand.record.task import Task
 
-AT_REST = {"r": "ready", "s": "stopped", "d": "done"}
+AT_REST = {"r": "ready", "f": "failed", "d": "done"}
 _LETTERS = {group: letter for letter, group in AT_REST.items()}
-_FORMAT = "overhand-overview 1"
+_FORMAT = "overhand-overview 2"
 _WORTH_SAVING = 20  # logs that the next look need not read
 _MAX_CACHE = 64 * 1024 * 1024
 _SETTLED = 2_000_000_000  # nanoseconds: a log that was written less long ago may change within one tick of its clock

@@ -257,6 +257,8 @@ class Task:
     judged: str | None = None
     output: str | None = None
     seen: bool = False
+    dismissed: bool = False
+    why: str = ""  # the first thing that spoke against its result
     stop: str | None = None
     repairs: int = 0
     notices: list[str]
@@ -356,20 +358,38 @@ class Task:
     @property
     def headline(self) -> Headline:
         """The one word that people see for where it stands."""
-        status = self.status
-        if status in ("needs-input", "blocked"):
+        if self.status is None or self.queued:
+            return self._unjudged_headline()
+        if self.dismissed or self.status == "cancelled":
+            return "done"
+        if self.status in ("needs-input", "blocked"):
+            return "working" if self._waits_for_children else "needs you"
+        if self.status not in ("completed", "rejected") and self.open_questions:
             return "needs you"
-        if status not in ("completed", "cancelled", "rejected") and not self.queued and self.open_questions:
-            return "needs you"
-        if status == "completed":
-            return "done" if self.seen else "ready"
-        if status is not None:
-            return "stopped"
+        if self.status == "completed" and self.verification != "failing":
+            return "done" if self.is_taken else "ready"
+        return "done" if self.is_taken else "failed"
+
+    def _unjudged_headline(self) -> Headline:
         if self.queued and self.paused and "to" not in self.paused:
             return "working"  # it waits for its provider
-        if self.is_for_a_person:
+        if self.open_questions and not self.queued:
             return "needs you"
-        return "working" if self.current_run and not self.queued else "queued"
+        if self.current_run and not self.queued:
+            return "working"
+        is_prepared = bool(self.created) and not self.queued and not self.item and not self.node
+        return "needs you" if self.is_for_a_person or is_prepared else "queued"
+
+    @property
+    def _waits_for_children(self) -> bool:
+        """Whether its run ended to wait for what it delegated."""
+        return self.status == "blocked" and bool(self.awaited_children(self.judged_run or ""))
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether its result was seen by a person, or reached the run, plan or Python program that asked for it."""
+        run = self.run(self.judged_run)
+        return self.seen or self.parent is not None or bool(run and run.driver == "function" and run.attached)
 
     @property
     def is_for_a_person(self) -> bool:

@@ -89,6 +89,7 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
         output=hashlib.sha256(output).hexdigest() if output is not None else None,
         result=hashlib.sha256(encoded).hexdigest(),
         errors=len(verdict.errors),
+        why=verdict.errors[0].message[:200] if verdict.errors else ABSENT,
     )
 
 

@@ -20,7 +20,16 @@ from overhand.policy import (
     require_person,
     require_trusted,
 )
-from overhand.record import ABSENT, Accepted, Judged, StopRequested, keep_environment, open_tasks, record_times
+from overhand.record import (
+    ABSENT,
+    Accepted,
+    Dismissed,
+    Judged,
+    StopRequested,
+    keep_environment,
+    open_tasks,
+    record_times,
+)
 from overhand.runs import RUN_MARKER, end_checks, living_members, living_runs, read_task_handoff, same_pid_world
 from overhand.supervisor import hand_to_supervisor, running_supervisor
 from overhand.system import deadline, epoch_of, random_text, stop_detached
@@ -350,6 +359,30 @@ def _require_item(session: Session, task: Task) -> None:
             )
 
 
+def dismiss(session: Session, id: list[str]) -> Reply:
+    """Put what ended, or was never started, among what is done; an item loses its tag."""
+    require_person(find_caller(session.store), "Dismissing")
+    rows = []
+    for word in id:
+        if "#" in word:
+            from overhand.verbs.item import item
+
+            rows.append({**item(session, "dismiss", [word]).payload, "was": "item"})
+            continue
+        task = refresh_task(session, session.store.task(session.store.resolve(word)))
+        with session.store.lock(task.id, find_caller(session.store).by(session.via)) as locked:
+            task = locked.task
+            if task.queued or task.current_run:
+                raise Refused(f"Task {task.name} is {task.run_state}.", f"First: overhand stop {task.name}")
+            was = task.headline
+            if task.status is None:
+                locked.append(Judged(run=None, status="cancelled", summary="Dismissed before it began."))
+            if not task.dismissed:
+                locked.append(Dismissed())
+        rows.append({**about_task("dismiss", locked.task, "title", "status", "headline"), "was": was})
+    return Reply({"schema": "overhand.dismiss/1", "tasks": rows})
+
+
 def clean(
     session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False, gone: bool = False
 ) -> Reply:
@@ -366,7 +399,7 @@ def clean(
     for task in states:
         whole = above[task.id]
         long_ago = epoch_of(whole.judged) <= before
-        if whole.id not in alive and long_ago and whole.headline not in ("ready", "needs you"):
+        if whole.id not in alive and long_ago and whole.headline == "done":
             found.append(task)
         elif task.status is not None:
             kept += 1

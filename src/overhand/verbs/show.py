@@ -31,8 +31,7 @@ def show(session: Session, id: str, output: bool = False, path: bool = False, re
     payload = describe_task(session, task, "show")
     if report:
         return _report(session, task, payload)
-    if session.interactive and task.status == "completed" and not task.seen:
-        _mark_seen(session, task.id)
+    if session.interactive and mark_seen(session, task):
         payload["headline"] = "done"
     return Reply(payload)
 
@@ -48,17 +47,23 @@ def _report(session: Session, task: Task, payload: dict[str, Any]) -> Reply:
     return Reply({**made, "schema": "overhand.report/1", "text": "\n".join(report_lines(made)), "raw": True})
 
 
-def _mark_seen(session: Session, task_id: str) -> None:
+def mark_seen(session: Session, task: Task) -> bool:
+    """Note that a person has seen its result, or that its caller has it; whether that made a difference."""
     from overhand.policy import find_caller
 
+    if task.headline not in ("ready", "failed"):
+        return False
     caller = find_caller(session.store)
-    if caller.is_person:
-        try:
-            with session.store.lock(task_id, caller.by(session.via), patience=0.5) as locked:
-                if locked.task.status == "completed" and not locked.task.seen:
-                    locked.append(Seen())
-        except OverhandError as error:
-            session.tell(f"It could not be noted as seen: {error.message}")
+    if not caller.is_person:
+        return False
+    try:
+        with session.store.lock(task.id, caller.by(session.via), patience=0.5) as locked:
+            if locked.task.headline in ("ready", "failed"):
+                locked.append(Seen())
+    except OverhandError as error:
+        session.tell(f"It could not be noted as seen: {error.message}")
+        return False
+    return True
 
 
 _RESULT_KEYS = (

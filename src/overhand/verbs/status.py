@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-_SHOWN = {"ready": 100, "stopped": 100, "done": 20}  # the newest of each; `counts` has all, `list` too
+_SHOWN = {"failed": 100, "ready": 100, "done": 20}  # the newest of each; `counts` has all, `list` too
 _PLAN = 1024 * 1024  # bytes of a HANDOFF.md in which its plan is looked for
 _PASSING = ("age", "sign", "deadline")  # what changes by itself
 _RESUMABLE = ("timeout", "answer-timeout", "budget", "killed", "lost", "error")
@@ -290,8 +290,13 @@ def command(task: Task, headline: str) -> str:
     if shown and (task.is_for_a_person or (headline == "queued" and shown.stage == "next")):
         return f"overhand item next {shown.path}#{task.kind}"
     claimed = bool(shown and shown.stage == "claimed")  # outside Overhand: there is nothing to run
-    if headline == "queued" and not task.queued and not claimed:
+    if task.status is None and not task.runs and not task.queued and not claimed:
         return f"overhand run {handle}"
-    if headline == "stopped" and task.runs and task.runs[-1].cause in _RESUMABLE:
+    if (
+        headline in ("failed", "done")
+        and task.status != "completed"
+        and task.runs
+        and task.runs[-1].cause in _RESUMABLE
+    ):
         return f"overhand resume {handle}"
     return f"overhand show {handle}"

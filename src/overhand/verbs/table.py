@@ -182,6 +182,15 @@ SET_UP = (
         "it found a problem. It never removes anything.",
     ),
     Verb(
+        "dismiss",
+        "put aside what you want to hear no more of",
+        "overhand.verbs.control:dismiss",
+        words=(Arg("ID", "tasks, or items as path#kind", many=True),),
+        person=True,
+        about="A failed, blocked or unseen task goes to the group done, and so does one that was never started. "
+        "Nothing is removed, and resume takes it back. An item that is not approved loses its tag.",
+    ),
+    Verb(
         "clean",
         "remove finished tasks that were seen",
         "overhand.verbs.control:clean",

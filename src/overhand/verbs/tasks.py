@@ -169,6 +169,7 @@ def row(task: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "runs": len(task.runs),
         "parent": task.parent.task if task.parent else None,
         "summary": task.summary,
+        "why": task.why or None,
         **of_plan(task),
     }
     shown.update(places.get(task.id, {}))

@@ -12,7 +12,7 @@ from overhand.errors import OverhandError, Refused, TimedOut
 from overhand.policy import find_caller
 from overhand.system import deadline, epoch_of
 from overhand.verbs.ask import question_row
-from overhand.verbs.show import agent_activity, describe_task
+from overhand.verbs.show import agent_activity, describe_task, mark_seen
 from overhand.verbs.tasks import looks_dead, refresh_task
 from overhand.verbs.verb import Pending, Reply, Session, about_task
 from overhand.words import option_duration, say_duration
@@ -57,7 +57,11 @@ def wait_for_tasks(session: Session, task_ids: list[str], seconds: float | None,
 
 
 def _judged(session: Session, task_ids: list[str], verb: str) -> Reply:
-    shown = [describe_task(session, session.store.task(task_id), verb) for task_id in task_ids]
+    tasks = [session.store.task(task_id) for task_id in task_ids]
+    shown = [describe_task(session, task, verb) for task in tasks]
+    if session.interactive or (not session.plain and (verb != "wait" or session.via in ("api", "mcp"))):
+        for task in tasks:  # a person reads it now, or the caller that asked for it has it
+            mark_seen(session, task)
     code = 0 if all(one["status"] == "completed" for one in shown) else 1
     if len(shown) == 1:
         return Reply(shown[0], code)
