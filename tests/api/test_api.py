@@ -50,7 +50,8 @@ def test_a_command_agent_from_python(project: Project) -> None:
 def test_a_result_has_the_names_of_the_json(project: Project, overhand_project: ProjectDir) -> None:
     result = project.delegate("Do it", agent="worker").wait()
     shown = overhand_project.run("show", "1", "--json").json
-    names = [name for name in Result.__dataclass_fields__ if name != "json"]
+    assert (result.headline, shown["headline"]) == ("ready", "done"), "the program that asked for it has it now"
+    names = [name for name in Result.__dataclass_fields__ if name not in ("json", "headline")]
     assert {name: getattr(result, name) for name in names} == {name: shown[name] for name in names}
 
 

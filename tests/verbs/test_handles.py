@@ -92,6 +92,7 @@ def test_a_number_is_never_used_again(overhand_project: ProjectDir) -> None:
     overhand_project.agent("worker", "output:status=failed")
     for _ in range(2):
         overhand_project.run("delegate", "Try", "--wait")
+    overhand_project.run("dismiss", "1", "2", check=True)
     removed = overhand_project.run("clean", "--older", "0s", "--yes", "--json").json
     assert len(removed["removed"]) == 2
     assert os.listdir(overhand_project.record / "tasks") == []
@@ -104,6 +105,7 @@ def test_the_last_one_after_cleaning_is_the_last_that_is_there(overhand_project:
     overhand_project.run("delegate", "Stays", "--no-start", check=True)
     overhand_project.agent("worker", "output:status=failed")
     overhand_project.run("delegate", "Goes", "--wait")
+    overhand_project.run("dismiss", "-", check=True)
     overhand_project.run("clean", "--older", "0s", "--yes", check=True)
     assert overhand_project.run("show", "-", "--json").json["title"] == "Stays"
 
@@ -127,6 +129,7 @@ def test_clean_keeps_what_nobody_has_seen(overhand_project: ProjectDir) -> None:
 def test_clean_only_says_what_would_go(overhand_project: ProjectDir) -> None:
     overhand_project.agent("worker", "output:status=failed")
     overhand_project.run("delegate", "Try", "--wait")
+    overhand_project.run("dismiss", "1", check=True)
     assert "0 would be removed" in overhand_project.run("clean", "--dry-run", check=True).out, "younger than 7 days"
     assert "1 would be removed" in overhand_project.run("clean", "--dry-run", "--older", "0s", check=True).out
     ran = overhand_project.run("clean", "--older", "0s")
@@ -140,6 +143,7 @@ def test_clean_waits_for_what_was_left_behind_and_for_no_shim(overhand_project: 
     scene.agent("messy", "spawn:child", "output:status=failed")
     task = scene.delegate("Leave somebody", "--agent", "messy")
     scene.json("wait", task, code=1)
+    scene.json("dismiss", task)
     (stray,), shim = scene.strays(task), scene.pid(task, "shim")
     assert scene.json("clean", "--older", "0s", "--yes")["removed"] == []
     os.kill(shim, signal.SIGSTOP)
