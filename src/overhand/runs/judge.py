@@ -176,7 +176,8 @@ def judge_run(evidence: Evidence) -> Verdict:
 
 def _needs_no_report(evidence: Evidence, problems: list[Problem]) -> bool:
     """Whether nothing but the report is missing of a run whose work is proved; an unknown status is no silence."""
-    against = [p for p in problems if p.level == "error" and (p.of == "substance" or p.code == "status-unknown")]
+    contradicted = ("status-unknown", "status-several", "status-contradicts")
+    against = [p for p in problems if p.level == "error" and (p.of == "substance" or p.code in contradicted)]
     all_hold = all(fact.holds for fact in evidence.deliverables)
     return evidence.cause == "exit" and not evidence.strict and not against and all_hold
 
