@@ -56,6 +56,7 @@ COLLECTED = {
     "return-invalid",
     "return-contradicts",
     "section-required",
+    "files-many",
     "contract-required",
     "output-stray",
     "output-unreadable",

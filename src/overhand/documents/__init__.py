@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from overhand.documents.checkpoint import checkpoint_as_json, parse_checkpoint, quick_of, render_checkpoint
     from overhand.documents.checkpoint import render_full_checkpoint
     from overhand.documents.context import Context, parse_context, render_context
-    from overhand.documents.contracts import CONTRACTS, contract_for_kind, contract_name, validate_data
+    from overhand.documents.contracts import CONTRACTS, contract_for_kind, contract_name, has_contract_fields
+    from overhand.documents.contracts import validate_data
     from overhand.documents.control.delegation import ControlDelegation, parse_delegation
     from overhand.documents.control.lint import is_control, lint_control
     from overhand.documents.control.listener import ControlCommand, ControlListener
@@ -27,19 +28,19 @@ if TYPE_CHECKING:
     from overhand.documents.markdown import BOM, MarkdownLine, Part, front_matter_end, markdown_headings
     from overhand.documents.markdown import markdown_sections, task_lines
     from overhand.documents.output import Listed, Output, parse_output, render_output
-    from overhand.documents.paths import Look, NamedFile
+    from overhand.documents.paths import Look, NamedFile, promised_path
     from overhand.documents.problems import Problem, as_errors, by_line, has_errors, warning, wrong
     from overhand.documents.quick import Quick, count_words, done_entry, parse_quick, quick_text, render_quick
     from overhand.documents.quick import too_wordy, upcoming_entry
     from overhand.documents.request import Request, parse_request, render_request, request_file_name
     from overhand.documents.request import request_to_handoff
-    from overhand.documents.returns import Reading, Return, find_return, named_files, parse_return, read_document
-    from overhand.documents.returns import return_to_output
+    from overhand.documents.returns import Reading, Return, find_return, load_return, named_files, parse_return
+    from overhand.documents.returns import read_document, return_to_output
     from overhand.documents.tags import TAG_STAGES, Tag, is_tag, item_digest, item_weights, kind_of_tag, line_text
     from overhand.documents.tags import patch_adding_tag, patch_swapping_tag, patches_removing_tag, scan_tags
     from overhand.documents.tags import stage_of_tag, tag_comment, tag_row
-    from overhand.documents.text import decode_text, dump_json, finite_float, load_json, one_line, refuse_number
-    from overhand.documents.text import shorten, unix_lines
+    from overhand.documents.text import decode_text, dump_json, finite_float, load_json, one_line, plain_quotes
+    from overhand.documents.text import refuse_number, shorten, unix_lines
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -50,7 +51,7 @@ else:
             "checkpoint": "Checkpoint CheckpointBudget CheckpointCommand CheckpointDelegation checkpoint_as_json "
             "parse_checkpoint quick_of render_checkpoint render_full_checkpoint",
             "context": "Context parse_context render_context",
-            "contracts": "CONTRACTS contract_for_kind contract_name validate_data",
+            "contracts": "CONTRACTS contract_for_kind contract_name has_contract_fields validate_data",
             "control.delegation": "ControlDelegation parse_delegation",
             "control.lint": "is_control lint_control",
             "control.listener": "ControlCommand ControlListener",
@@ -64,13 +65,14 @@ else:
             "lint": "document_kind lint_document",
             "markdown": "BOM MarkdownLine Part front_matter_end markdown_headings markdown_sections task_lines",
             "output": "Listed Output parse_output render_output",
-            "paths": "Look NamedFile",
+            "paths": "Look NamedFile promised_path",
             "problems": "Problem as_errors by_line has_errors warning wrong",
             "quick": "Quick count_words done_entry parse_quick quick_text render_quick too_wordy upcoming_entry",
             "request": "Request parse_request render_request request_file_name request_to_handoff",
-            "returns": "Reading Return find_return named_files parse_return read_document return_to_output",
+            "returns": "Reading Return find_return load_return named_files parse_return read_document return_to_output",
             "tags": "TAG_STAGES Tag is_tag item_digest item_weights kind_of_tag line_text patch_adding_tag "
             "patch_swapping_tag patches_removing_tag scan_tags stage_of_tag tag_comment tag_row",
-            "text": "decode_text dump_json finite_float load_json one_line refuse_number shorten unix_lines",
+            "text": "decode_text dump_json finite_float load_json one_line plain_quotes refuse_number shorten "
+            "unix_lines",
         },
     )

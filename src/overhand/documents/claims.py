@@ -30,9 +30,7 @@ _FILLER = re.compile(
 _REASON = re.compile(
     r"(blocked|failed|partial|needs input|cancelled) (?:by|on|because|due|since|waiting|after|from)\b.*"
 )
-_MARKUP = str.maketrans(
-    {**dict.fromkeys("*`~\"'“”„«»\u2018\u2019\u200b\u200d\ufe0f\ufeff\0", ""), "_": " ", "\xa0": " "}
-)
+_MARKUP = str.maketrans({**dict.fromkeys("*`~\"'“”„«»\u2018\u2019\u200b\u200d\ufe0f\ufeff", ""), "_": " ", "\xa0": " "})
 # signs that speak against "completed", whatever the word beside them says
 _DOUBT = frozenset("❌✖✗✘🚫⛔🛑⚠🟡🟠🔴🟨🟧🟥⏳⌛🔄🚧❓❗⏸🕐🔜")
 _GOOD_NEWS = re.compile(

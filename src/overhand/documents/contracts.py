@@ -73,6 +73,34 @@ _HEAD = re.compile(r"^={3,}[ \t]*([A-Za-z][A-Za-z _]*?)[ \t]*={3,}[ \t]*$", re.M
 _KEY = re.compile(r"[ \t]*\**([A-Za-z][A-Za-z_ ]*?)\**[ \t]*:\**(?:[ \t]+|$)")
 _BULLET = re.compile(r"[ \t]*[-*+•][ \t]+")
 _COLON = re.compile(r"(?<!\\):(?=\s|$)")
+_BECAUSE = re.compile(r"\s*[,;:(—\u2013-]?\s*\bbecause\b:?\s*", re.IGNORECASE)
+_ASIDE = re.compile(r"\s*(?:[,;(]|\s(?:—|\u2013|--?)\s)\s*")
+_SHARE = re.compile(r"(0?\.\d+|1(?:\.0+)?|\d{1,3}(?=\s*%))\s*(%?)")
+_SIGNS = {"✅": "yes", "✔": "yes", "❌": "no", "✖": "no", "✗": "no"}
+# other words for the values that a contract allows
+_OTHER_WORDS = {
+    "confidence": {
+        **dict.fromkeys(("very high", "certain", "strong"), "high"),
+        **dict.fromkeys(("moderate", "med", "medium-high", "medium high", "medium-low", "medium to high"), "medium"),
+        **dict.fromkeys(("very low", "weak"), "low"),
+    },
+    "pass": {
+        **dict.fromkeys(("y", "pass", "passed", "passes", "true", "ok", "approved"), "yes"),
+        **dict.fromkeys(("n", "fail", "failed", "fails", "false", "rejected", "not passed"), "no"),
+        **dict.fromkeys(("partially", "partly", "conditional", "conditionally", "mixed"), "partial"),
+    },
+    "severity": {
+        **dict.fromkeys(("blocker", "blocking", "severe", "p0"), "critical"),
+        **dict.fromkeys(("high", "error", "serious", "p1"), "major"),
+        **dict.fromkeys(("medium", "moderate", "low", "nit", "info", "warning", "trivial", "p2", "p3"), "minor"),
+    },
+    "priority": {
+        **dict.fromkeys(("critical", "urgent", "blocker", "0"), "p0"),
+        **dict.fromkeys(("high", "must", "1"), "p1"),
+        **dict.fromkeys(("medium", "normal", "should", "2"), "p2"),
+        **dict.fromkeys(("low", "could", "3"), "p3"),
+    },
+}
 _NOTHING = frozenset(("", "none", "none.", "n/a", "-", "—", "[]"))
 
 
@@ -103,6 +131,11 @@ class _Found(NamedTuple):
 def contract_for_kind(kind: str | None) -> str | None:
     """The contract that a kind of work requires, if any."""
     return _KINDS.get((kind or "").strip().lower())
+
+
+def has_contract_fields(name: str, data: object) -> bool:
+    """Whether data given as JSON has what the block of a contract must say."""
+    return isinstance(data, dict) and all(str(data.get(key) or "").strip() for key in _SHAPES[name].scalars)
 
 
 def contract_name(text: str) -> str:
@@ -155,9 +188,9 @@ def read_block(found: _Found) -> tuple[ContractBlock, list[Problem]]:
             problems.append(wrong("contract-field-missing", f"{key.upper()} is missing.", line, fix))
             continue
         if key == "confidence":
-            value, _, because = value.partition(" BECAUSE ")
+            value, because = _reason(value)
             if because:
-                data["because"] = because.strip()
+                data["because"] = because
             else:
                 fix = "Write `CONFIDENCE: medium BECAUSE reason`."
                 problems.append(warning("contract-part-missing", "CONFIDENCE has no BECAUSE.", line, fix))
@@ -214,12 +247,33 @@ def _gather(found: _Found, shape: _Shape, problems: list[Problem]) -> tuple[_Raw
     return raw, other
 
 
+def _reason(value: str) -> tuple[str, str]:
+    """`High, because two sources agree`: the value, and why."""
+    match = _BECAUSE.search(value) or _ASIDE.search(value)
+    if not match:
+        return value, ""
+    why = value[match.end() :].strip()
+    return value[: match.start()].strip(), why.removesuffix(")") if "(" in match[0] else why
+
+
+def _meant(key: str, value: str) -> str:
+    """A value in the contract's word for it: `❌ fail (two issues)` for PASS is `no`."""
+    word = _reason(value)[0].lower().strip()
+    bare = "".join(char for char in word if char.isascii()).strip("[]*`_ .!")
+    if not bare:
+        return next((meant for sign, meant in _SIGNS.items() if key == "pass" and sign in word), value)
+    if key == "confidence" and (match := _SHARE.fullmatch(bare)):
+        share = float(match[1]) / (100 if match[2] or float(match[1]) > 1 else 1)
+        return "high" if share >= 0.75 else "medium" if share >= 0.45 else "low"
+    return _OTHER_WORDS.get(key, {}).get(bare, bare)
+
+
 def _check_value(key: str, value: str, shape: _Shape, line: int, problems: list[Problem]) -> str:
     """The value, in the contract's spelling if it is one of those that the contract allows for the key."""
     if key not in shape.allowed:
         return value
-    bare = value.strip("[]*` .").lower()
-    found = next((one for one in shape.allowed[key] if one.lower() == bare), value)
+    meant = _meant(key, value)
+    found = next((one for one in shape.allowed[key] if one.lower() == meant), value)
     if found not in shape.allowed[key]:
         words = ", ".join(shape.allowed[key])
         message = f"{key.upper()} is “{shorten(value, 40)}”, not one of {words}."

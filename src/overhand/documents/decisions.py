@@ -35,7 +35,9 @@ def read_decisions(body: str) -> tuple[Decision, ...]:
     """The decisions that a section holds."""
     found: list[Decision] = []
     is_open = False  # a heading waits for its text
-    for one in entries(body, boxes=True):
+    read = entries(body, boxes=True)
+    has_list = any(one.is_item for one in read)  # then a paragraph beside it is no decision
+    for one in read:
         first, _, rest = one.text.partition("\n")
         if not one.is_item and "|" in first and "|" in rest:
             found += _rows(one.text.split("\n"))
@@ -45,7 +47,7 @@ def read_decisions(body: str) -> tuple[Decision, ...]:
             continue
         elif not one.is_item and is_open:
             found[-1] = Decision(found[-1].what, one.text)
-        elif one.is_item or not one.text.rstrip("* ").endswith(":"):
+        elif one.is_item or not has_list:
             found.append(Decision(*pair(one.text)))
         is_open = False
     return tuple(one for one in found if not is_nothing(one.what))

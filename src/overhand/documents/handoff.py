@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from overhand.documents.contracts import CONTRACTS, contract_name
+from overhand.documents.inline import leading_code
 from overhand.documents.layout import (
     Section,
     Sheet,
@@ -65,7 +67,13 @@ _QUESTION = re.compile(r"(?:^|\s)\(IPC:\s*([^()\s]+)\)$")
 _DASH = re.compile(r"(?:^|(?<= ))(?=\\*—(?: |$))")
 _ESCAPED_DASH = re.compile(r"(?:^|(?<= ))\\(?=\\*—(?: |$))")
 _LINES_IN_FILE = re.compile(r":\d+(?:[-,]\d+)*$")
-_USE = re.compile(r"\bUse:?\s+`?([A-Za-z][\w -]*?)`?\s+contract\b", re.IGNORECASE)
+# a line that is nothing but `Use: RESEARCH_OUTPUT contract`
+_USE = re.compile(
+    r"^[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)?\**use(:?)\**[ \t]+(?:the[ \t]+)?`?([a-z][\w -]*?|\S+\.json)`?[ \t]+contract"
+    r"[ \t]*(?:\([^()\n]*\))?[.!]?[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_AND = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+|\s*[;+&]\s*")
 _WORD = re.compile(r"[^\W\d_][\w'-]*")
 _VAGUE = (
     " a all analyse analyze and any better bug bugs clean cleanup code do error errors everything fix for good"
@@ -230,7 +238,20 @@ def _key_file(text: str) -> KeyFile:
 
 def read_deliverables(body: str) -> tuple[Deliverable, ...]:
     """The deliverables that a list names."""
-    return tuple(read_deliverable(one.text, one.box) for one in entries(body, boxes=True))
+    return tuple(read_deliverable(text, one.box) for one in entries(body, boxes=True) for text in _each(one.text))
+
+
+def _each(text: str) -> Iterator[str]:
+    """An entry, or several: `` `a.md`, `b.md` and `c.md` — pages `` promises three files."""
+    waiver = f" {_WAIVER}" if text.lower().endswith(_WAIVER) else ""
+    while (quoted := leading_code(text)) and looks_like_path(quoted[0]):
+        match = _AND.match(text, quoted[1])
+        following = leading_code(text[match.end() :]) if match else None
+        if not match or not following or not looks_like_path(following[0]):
+            break
+        yield text[: quoted[1]] + waiver
+        text = text[match.end() :]
+    yield text
 
 
 def read_deliverable(text: str, box: str) -> Deliverable:
@@ -267,8 +288,12 @@ def promises_files(handoff: Handoff) -> bool:
 
 def wanted_contract(handoff: Handoff) -> str | None:
     """The contract named by `Use: RESEARCH_OUTPUT contract` in the return requirements."""
-    match = _USE.search(handoff.return_requirements)
-    return match.group(1).strip().replace(" ", "_").replace("-", "_").upper() if match else None
+    for match in _USE.finditer(handoff.return_requirements):
+        name = match[2].strip()
+        name = name if name.endswith(".json") else contract_name(name)
+        if match[1] or name in CONTRACTS:  # without the colon it may be prose: “Use our data contract.”
+            return name
+    return None
 
 
 def lint_handoff(text: str, *, exists: Callable[[str], bool] | None = None, strict: bool = False) -> list[Problem]:

@@ -390,8 +390,8 @@ def quoted_path(text: str) -> tuple[str, str] | None:
         note = ""
     elif match := _DASH.match(rest):
         note = rest[match.end() :].strip()
-    elif looks_like_path(path) and rest[0].isspace():
-        return path, rest.strip()
+    elif looks_like_path(path) and (rest[0].isspace() or rest[0] in ",;"):
+        return path, rest.lstrip(",;").strip()
     else:
         return None
     # `npm run build` — passes: a command, not a file.

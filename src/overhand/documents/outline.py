@@ -16,9 +16,7 @@ from overhand.documents.markdown import MarkdownLine, front_matter_end, markdown
 
 _NAMES = {
     **dict.fromkeys(("summary", "executive summary", "work summary", "task summary", "tl;dr", "tldr"), "summary"),
-    **dict.fromkeys(
-        ("summary of changes", "summary of work", "overview", "what was done", "result summary"), "summary"
-    ),
+    **dict.fromkeys(("summary of changes", "summary of work"), "summary"),
     "deliverables": "deliverables",
     **dict.fromkeys(("decisions made", "decisions", "key decisions", "design decisions"), "decisions"),
     **dict.fromkeys(("technical decisions", "decisions taken", "decision log", "decisions and rationale"), "decisions"),
@@ -26,6 +24,7 @@ _NAMES = {
     **dict.fromkeys(("data", "output data", "result data"), "data"),
     **dict.fromkeys(("status", "task status", "final status", "overall status", "completion status"), "status"),
 }
+_INSTEAD = frozenset(("overview", "what was done", "what i did", "result", "results"))  # of a missing summary
 _FILE_NOUNS = frozenset(
     ("file", "files", "artifact", "artifacts", "artefacts", "deliverables", "deliverable", "outputs")
 )
@@ -107,9 +106,14 @@ class Outline:
         return "\n".join(kept)
 
 
+def _plain(title: str) -> str:
+    """A heading's words in lower case, without emoji, numbers and what stands in parentheses."""
+    return _EDGE.sub("", name_of(_EDGE.sub("", _COUNT.sub("", title))))
+
+
 def section_name(title: str) -> str | None:
     """What a heading begins: a section's field, or None."""
-    name = _EDGE.sub("", name_of(_EDGE.sub("", _COUNT.sub("", title))))
+    name = _plain(title)
     if name in _NAMES:
         return _NAMES[name]
     words = set(re.split(r"[\s/&,+]+", name)) - _GLUE - {""}
@@ -150,6 +154,10 @@ def outline(text: str) -> Outline:
         current = part
         found.parts.append(part)
     current.end = len(text)
+    if all(part.name != "summary" for part in found.parts):
+        instead = (part for part in found.parts if part.level and part.name is None and _plain(part.title) in _INSTEAD)
+        for part in list(instead)[:1]:
+            part.name = "summary"
     found.stated += [_stated_below(part, text) for part in found.parts if part.name == "status"]
     found.stated.sort(key=lambda one: one.line)
     return found
@@ -199,7 +207,7 @@ def _heading(
                 return ReturnSection(name, title, 2, before.number, gone=gone, begin=after), before.start
     if line.kind == "item" and (current.level == 0 or current.is_item):
         shown = line.text
-    elif line.kind != "text" or line.depth or shown[:1] in " \t":
+    elif line.kind != "text" or line.depth or shown[:1] in " \t>":
         return None
     if match := _BOLD.fullmatch(shown):
         title, inline = match[2].rstrip(": "), match[3] or ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from overhand.documents.claims import read_status
@@ -258,6 +258,8 @@ def _take_block(text: str, problems: list[Problem]) -> tuple[str | None, str, ob
     if not found:
         return None, "", None, text, False
     block, odd = read_block(found)
+    if first_heading < len(text):  # beside sections it is an error only where it was asked for
+        odd = [replace(one, level="warning", of="form") for one in odd]
     problems += odd
     text = text[: found.start] + "\n" * text.count("\n", found.start, found.end) + text[found.end :]
     return block.name, block.summary, block.data, text, is_alone

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from overhand.documents.inline import cells, inert, is_delimiter
+from overhand.documents.inline import cells, inert, is_delimiter, leading_code
 from overhand.documents.markdown import markdown_lines
 
 Look = Callable[[str], str]
 """What the tree has at a path: `file`, `folder` or nothing."""
 
-_LONGEST = 4000  # characters of one line that are read: no list of files needs more
+_LONGEST = 20_000  # characters of one line that are read: no list of files needs more
 _OWN = frozenset(("output.md", "work.md", "handoff.md", "context.md"))
-_OWN_IF_MISSING = frozenset(("result.json", "data.json", "report.json", "report.md"))
+_OWN_IF_MISSING = frozenset(("result.json", "data.json"))
 BARE_NAMES = (
     " makefile gnumakefile license licence copying notice readme changelog changes authors contributors"
     " contributing codeowners maintainers todo dockerfile containerfile vagrantfile jenkinsfile procfile gemfile"
@@ -55,12 +55,15 @@ _NOTE_COLUMNS = (
 
 _NO_PATH = frozenset('<>|"=;`?,')  # characters that a name of a file that is not there hardly has
 _LINES = re.compile(r"(?:(?::L?\d+(?:[-\u2013:,]L?\d+)*)|#L\d+(?:[-\u2013]L?\d+)?|#[\w-]+)$")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z+.-]+:(?!\d)")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _TAG = re.compile(r"</?(code|kbd|tt|b|strong|i|em|u|br|p|li|ul|span)\s*/?>", re.IGNORECASE)
 _QUOTED = re.compile(
     r"“([^“”]{1,300})”|„([^„“”]{1,300})[“”]|\u2018([^\u2018\u2019]{1,300})\u2019|\"([^\"]{1,300})\"|(?<!\w)'([^']{1,300})'(?!\w)"
 )
-_TOKEN = re.compile(r"\S+")
+_TOKEN = re.compile(r"\S*[/.]\S*|(?:(?<=^)|(?<=^.)|(?<=^..))\S+")  # a word that may be a path, or the first one
+_WORD = re.compile(r"\w\w")
 _NOTE = re.compile(r"\s+(?:—|\u2013|--?)(?=\s|$)|:(?=\s|$)|\s+[=|](?=\s)")
 _ARROW = re.compile(
     r"[\s)~*]*(?:→|⇒|->|=>|\bto\b|\binto\b|\bbecomes\b|\bas\b|\bis now\b)[\s(~*]*(?:the\s+)?", re.IGNORECASE
@@ -95,6 +98,7 @@ _GONE_NOTE = re.compile(
     re.IGNORECASE,
 )
 _RENAMED_TO_HERE = re.compile(r"\W*(?:was |is )?(?:renamed|moved)\b[^`\w]*\bfrom\b", re.IGNORECASE)
+_PLAIN = re.compile(r"`([^`\s]+)`(?: (?:—|-) ([^`]*(?:`[^`]*`[^`]*)*))?")
 _STATUS_LINE = re.compile(r"\s*([AMDRCU?]{1,2}\d{0,3})\s+(\S.*)")
 
 
@@ -181,8 +185,8 @@ def artifact_in(path: str, note: str, look: Look) -> Iterator[NamedFile]:
     found = list(_entry(path, look, is_gone, files=True)) if not look(path) else []
     if found:
         yield from found
-    elif "://" not in path and not any(char < " " for char in path) and not _is_own(path, look):
-        yield NamedFile(path.strip(" `*\"'"), is_gone)
+    elif "://" not in path and not _is_own(path, look):
+        yield NamedFile(_CONTROL.sub("\ufffd", path.strip(" `*\"'")), is_gone)
 
 
 def _fence_line(text: str, look: Look, *, gone: bool) -> Iterator[NamedFile]:
@@ -226,6 +230,11 @@ def _column_rank(title: str) -> int:
 
 def _entry(text: str, look: Look, gone: bool, files: bool, *, loose: bool = True) -> Iterator[NamedFile]:
     """The files of one entry: those before its note, or behind its label."""
+    match = _PLAIN.fullmatch(text)
+    path = resolve(match[1], look, "code", strong=True, files=files) if match else None
+    if match and path and not _MOVES.search(match[2] or ""):  # as the template has it
+        yield NamedFile(path, gone or says_gone(match[2] or ""))
+        return
     text = _TAG.sub(
         lambda tag: "`" if tag[1].lower() in ("code", "kbd", "tt") else " ; " if tag[1] == "br" else "", text
     )
@@ -272,19 +281,22 @@ def _mentions(text: str, look: Look, files: bool, *, loose: bool) -> Iterator[_M
     """The paths in one line, in order: links, inline code, quoted names, and words."""
     spans = [(*span, "code") for span in inert(text, 0, len(text)) if text[span[0]] == "`"] if "`" in text else []
     links = list(_links(text)) if "](" in text else []
-    taken = [(start, end) for start, end, _ in links]
-    spans = [one for one in spans if not any(start <= one[0] < end for start, end in taken)]
-    taken += [(start, end) for start, end, _ in spans]
+    mask = bytearray(len(text))
+    for start, end, _ in links:
+        mask[start:end] = b"\1" * (end - start)
+    spans = [one for one in spans if not mask[one[0]]]
+    for start, end, _ in spans:
+        mask[start:end] = b"\1" * (end - start)
     for match in _QUOTED.finditer(text) if any(sign in text for sign in "“„\u2018\"'") else ():
-        if not any(start < match.end() and match.start() < end for start, end in taken):
+        if mask.find(1, match.start(), match.end()) < 0:
             spans.append((match.start(), match.end(), "quoted"))
-            taken.append((match.start(), match.end()))
+    taken = [(start, end) for start, end, _ in (*links, *spans)]
     pieces: list[tuple[int, int, str, str]] = [(start, end, "link", target) for start, end, target in links]
     pieces += [(start, end, kind, _inside(text[start:end])) for start, end, kind in spans]
     at = 0
     for start, end in [*sorted(taken), (len(text), len(text))]:
         if loose:
-            pieces += [(m.start(), m.end(), "bare", m.group()) for m in _TOKEN.finditer(text, at, max(at, start))]
+            pieces += [(m.start(), m.end(), "bare", m[0]) for m in _TOKEN.finditer(text, at, max(at, start))]
         at = max(at, end)
     whole = _whole(text, look) if loose and not taken else None
     if whole:
@@ -296,7 +308,7 @@ def _mentions(text: str, look: Look, files: bool, *, loose: bool) -> Iterator[_M
             if path := resolve(part, look, kind, strong=is_first and kind != "bare", files=files, first=is_first):
                 yield _Mention(start, end, path)
                 is_first = False
-        if kind != "bare" or re.search(r"\w{2}", token):
+        if kind != "bare" or _WORD.search(token):
             is_first = (
                 is_first and kind == "bare" and token.rstrip(":").lower() in ("new", "modified", "created", "added")
             )
@@ -351,7 +363,8 @@ def resolve(
     """The path that a token means, or None if it is no file."""
     path = _bare(token) if kind == "bare" else token.strip()
     path = path.removeprefix("file://")
-    if not path.strip("/.") or len(path) > 1000 or "://" in path or any(char < " " for char in path):
+    path = _CONTROL.sub("\ufffd", path)  # no file has such a name, and no terminal is to see it
+    if not path.strip("/.") or "://" in path or (kind == "link" and _SCHEME.match(path)):
         return None
     if kind == "bare" and not ("/" in path or "." in path or (first and is_among(path, BARE_NAMES))):
         return None
@@ -420,7 +433,7 @@ def _shape(path: str) -> bool:
     folder, _, name = path.rpartition("/")
     stem, _, suffix = name.rpartition(".")
     kind = suffix.lower()
-    if path[:1] in "-=+#&%" or any(char in path for char in _NO_PATH) or "()" in path or path.startswith("http"):
+    if path[:1] in "-=+#&%" or not _NO_PATH.isdisjoint(path) or "()" in path or path.startswith("http"):
         return False
     if " " in path:
         words = path.lower().split()
@@ -444,3 +457,24 @@ def _is_in_folder(path: str, look: Look, files: bool) -> bool:
     if not slash or not first or not rest or any(char in path for char in ' <>|"=;,()?`:') or path[:1] in "~@$-":
         return False
     return files or look(first) == "folder"
+
+
+_SIGNS_OF_PATH = re.compile(r"[/*?\[]|^\.|\.[A-Za-z]+$")
+
+
+def promised_path(text: str, look: Look) -> tuple[str | None, str]:
+    """What `--deliverable` asks for: a path or glob and its note, or, in doubt, None and the sentence."""
+    if quoted := leading_code(text):
+        return quoted[0], text[quoted[1] :].lstrip(" \t—\u2013:,-")
+    if look(text) == "file":
+        return text, ""
+    head, dash, note = text.partition(" — ")
+    bare = head.strip()
+    if "://" in bare or not bare:
+        return None, text
+    if any(char.isspace() for char in bare):
+        folder, slash, _ = bare.rpartition("/")
+        is_path = bool(slash) and look(folder) == "folder" and not dash
+    else:
+        is_path = bool(_SIGNS_OF_PATH.search(bare)) or (is_among(bare, BARE_NAMES) and bare[0].isupper())
+    return (bare, note.strip()) if is_path else (None, text)

@@ -188,6 +188,26 @@ def _read_error(row: Mapping[str, Any], path: str, read: _FieldReader) -> Return
     return ReturnError(message, read.text(row, "type", path), recoverable, read.text(row, "recommendation", path))
 
 
+def load_return(text: str) -> tuple[object, str]:
+    """The JSON value and "", or None and an error message; one object with two different statuses says nothing."""
+    value, error = load_json(text)
+    if error or text.count('"status"') < 2:
+        return value, error
+    import json
+
+    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        said = [str(value) for key, value in pairs if key == "status"]
+        if len(set(said)) > 1:
+            raise ValueError(f"one object says {' and '.join(said)}")
+        return dict(pairs)
+
+    try:
+        json.loads(text, object_pairs_hook=read)
+    except (ValueError, RecursionError) as problem:
+        return None, str(problem)
+    return value, ""
+
+
 def find_return(text: str) -> object | None:
     """The last JSON object in `text` that looks like a return: plain, fenced, or in the middle of prose."""
     if '"status"' not in text:
@@ -199,7 +219,7 @@ def find_return(text: str) -> object | None:
         allowance -= end - start
         if allowance < 0:
             return None
-        value, error = load_json(text[start:end])
+        value, error = load_return(text[start:end])
         if not error:
             return value
     return None

@@ -24,6 +24,7 @@ from overhand.documents import (
     is_flawless,
     lint_handoff,
     parse_handoff,
+    promised_path,
     wanted_contract,
     with_kind_defaults,
 )
@@ -231,14 +232,21 @@ def _joined(first: str, second: str) -> str:
 
 
 def _deliverable(root: str, text: str) -> Deliverable:
-    """A path or a sentence: a path has no blanks and a slash, a suffix or a glob, or it exists."""
+    """A path or a sentence; a path that leaves the tree can never hold, so it is refused."""
     text = text.strip()
     waived = text.endswith("(may be unchanged)")
-    bare = text.removesuffix("(may be unchanged)").strip().strip("`")
-    is_path = bool(bare) and not any(c.isspace() for c in bare) and (
-        "/" in bare or "*" in bare or "." in bare.strip(".") or os.path.exists(f"{root}/{bare}")
-    )  # fmt: skip
-    return Deliverable(text="" if is_path else text, path=bare if is_path else None, may_be_unchanged=waived)
+
+    def look(path: str) -> str:
+        whole = os.path.join(root, path)
+        return "folder" if os.path.isdir(whole) else "file" if os.path.exists(whole) else ""
+
+    path, note = promised_path(text.removesuffix("(may be unchanged)").strip(), look)
+    if path is None:
+        return Deliverable(text=text, may_be_unchanged=waived)
+    whole = os.path.normpath(os.path.join(root, os.path.expanduser(path)))
+    if whole != root and not whole.startswith(root + os.sep):
+        raise BadInput(f"The deliverable {path} is outside the project.", "Name a file below the project's folder.")
+    return Deliverable(text=note, path=path, may_be_unchanged=waived)
 
 
 def read_document(path: str) -> str:

@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents import read_end
 from overhand.documents import (
+    CONTRACTS,
     Problem,
     Reading,
+    contract_name,
     decode_text,
     find_return,
+    has_contract_fields,
     load_json,
+    load_return,
     named_files,
     parse_handoff,
     parse_return,
+    plain_quotes,
     read_document,
     validate_data,
 )
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from overhand.runs.judge import Fact
 
 _STDOUT_TAIL = 1_000_000
+_LISTED = 50_000  # characters of lists in which files are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,16 @@ class Returned:
 
     def named_files(self, look: Look) -> list[NamedFile]:
         """The files that it names as made, changed or deleted; `look` says what the tree has at a path."""
-        return named_files(self.value, self.listed if self.output else None, look)
+        return named_files(self.value, _within(self.listed, _LISTED) if self.output else None, look)
+
+
+def _within(listed: Sequence[Listed], limit: int) -> tuple[Listed, ...]:
+    """The lists up to this many characters."""
+    kept = []
+    for one in listed:
+        kept.append(one._replace(body=one.body[:limit]))
+        limit = max(0, limit - len(one.body))
+    return tuple(kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,15 +201,16 @@ def _is_dead(store: Store, task: Task, run: Run) -> bool:
 
 def _from_output(files: Beneath) -> Returned:
     raw = files.read("OUTPUT.md")
-    return Returned("OUTPUT.md", problems=(_unreadable(_NO_FILE),)) if raw is None else _read_output(raw)
+    return Returned("OUTPUT.md", problems=(_unreadable(_NO_FILE),)) if raw is None else read_output_bytes(raw)
 
 
 def preview_return(raw: bytes, spec: dict[str, Any], folders: RunFolders) -> Returned:
     """The return that an OUTPUT.md of these bytes would be, with all its problems."""
-    return _examined(_read_output(raw), spec, folders, folders.desk_files)
+    return _examined(read_output_bytes(raw), spec, folders, folders.desk_files)
 
 
-def _read_output(raw: bytes) -> Returned:
+def read_output_bytes(raw: bytes) -> Returned:
+    """The return in an OUTPUT.md of these bytes."""
     text, problems = decode_text(raw)
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raw = text.encode("utf-8", "replace")
@@ -204,6 +220,9 @@ def _read_output(raw: bytes) -> Returned:
 def _of_document(source: str, read: Reading, raw: bytes, problems: Sequence[Problem] = ()) -> Returned:
     """A document as the return; JSON in its place is written as an OUTPUT.md when it is accepted."""
     every = (*problems, *read.problems)
+    if sum(len(one.body) for one in read.listed) > _LISTED:
+        text = f"The lists of files have more than {_LISTED // 1000} kB; the rest was not looked at."
+        every = (*every, Problem("files-many", text, level="warning", of="substance"))
     kept = raw if read.output else None
     return Returned(source, read.value, read.output, every, read.is_whole, kept, listed=read.listed)
 
@@ -212,7 +231,7 @@ def _from_result(files: Beneath) -> Returned | None:
     raw = files.read("result.json")
     if raw is None:
         return None
-    value, error = load_json(decode_text(raw)[0])
+    value, error = load_return(plain_quotes(decode_text(raw)[0]))
     if error:
         return Returned("result.json", problems=(Problem("return-invalid", f"result.json is not JSON: {error}."),))
     return _from_json("result.json", value)
@@ -262,11 +281,17 @@ def _contract(spec: dict[str, Any], found: Returned, value: Return | None, place
     if schema is not None:
         return [] if "overhand" in schema else [*validate_data(schema, value.data)]  # else by `_promised`
     given = found.output.contract if found.output else None
-    if (given or "").replace(" ", "_") == wanted.replace(" ", "_"):
+    name, shown = contract_name(wanted), wanted.replace("_", " ")
+    if given is None and name in CONTRACTS and has_contract_fields(name, value.data):
         return []
-    shown = wanted.replace("_", " ")
     text = f"The task asked for a {shown} block; the return has {given or 'none'}."
-    return [Problem("contract-required", text, fix=f"Put it into OUTPUT.md: === {shown} === … === END ===")]
+    if given is not None and contract_name(given) == name:
+        odd = [one.message for one in found.problems if one.code in ("contract-field-missing", "contract-value")]
+        if not odd:
+            return []
+        text = f"The {shown} block cannot be read: {' '.join(odd)}"
+    fix = f"Put it into OUTPUT.md: === {shown} === … === END ==="
+    return [Problem("contract-required", text, of="substance", fix=fix)]
 
 
 _Promised = tuple[tuple["Fact", ...], list[Problem], tuple[str, ...]]

@@ -24,6 +24,7 @@ CODES = {
     "deliverable-same-content": "a promised file was written again with the same bytes",
     "file-missing": "the return names a file that does not exist",
     "file-empty": "the return names a file that is empty",
+    "files-many": "the return lists more files than are looked at",
     "file-outside": "the return names a file outside the run's working tree",
     "exit-not-zero": "the agent's program ended with an error",
     "final-event": "the agent's own last event says that it did not end well",

@@ -161,7 +161,8 @@ def named_facts(root: str, named: Callable[[Look], Iterable[NamedFile]]) -> list
     parents: dict[str, str] = {}
     for one in named(look_in(root)):
         try:
-            for path in _matches(root, one.path) or [one.path]:
+            is_glob = "*" in one.path or "?" in one.path
+            for path in (_matches(root, one.path) if is_glob else ()) or [one.path]:
                 fact = _named_fact(root, path, one.gone, parents)
                 if fact.path not in facts or one.gone:
                     facts[fact.path] = fact
@@ -185,7 +186,8 @@ def _named_fact(root: str, path: str, gone: bool, parents: dict[str, str]) -> Fi
     is_folder = found is not None and stat.S_ISDIR(found.st_mode)
     exists = found is not None and not (is_folder and "." in name[1:] and not path.endswith("/"))
     empty = exists and not is_folder and found is not None and found.st_size == 0 and name not in _EMPTY_BY_NATURE
-    return FileFact(relative(root, whole), exists=exists or gone, empty=empty and not gone, inside=is_inside)
+    shown = whole[len(root) + 1 :] if whole.startswith(root + os.sep) else path
+    return FileFact(shown, exists=exists or gone, empty=empty and not gone, inside=is_inside)
 
 
 def tree_snapshot(root: str, enter: Sequence[str] = (), *, steering: bool = False) -> dict[str, Any] | None:
