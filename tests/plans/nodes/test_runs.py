@@ -243,6 +243,6 @@ def test_people_see_which_node_of_which_plan_it_is(house: House) -> None:
     for found in (
         next(one for one in house.project.run("list", "--json").json["tasks"] if one["task_id"] == task.id),
         house.project.run("answer", "--json").json["questions"][0],
-        house.project.run("--json").json["groups"]["needs you"][0],
+        next(one for one in house.project.run("--json").json["groups"]["needs you"] if one["task_id"] == task.id),
     ):
         assert (found["node"], found["plan"]) == ("paint", house.state.id)

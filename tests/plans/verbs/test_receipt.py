@@ -87,6 +87,7 @@ def test_clean_takes_a_plan_with_its_nodes(own: ProjectDir) -> None:
     handle = ran(own, "two.yaml", TWO)
     failed = ran(own, "short.yaml", TWO.replace("data.n > 6", "data.n > 7"))
     until(lambda: not at_work(own), "the end of all shims")
+    own.run("dismiss", failed, check=True)
     gone = own.run("clean", "--older", "0s", "--yes", "--json", check=True).json
     titles = sorted(one["title"] for one in gone["tasks"])
     assert titles == ["Give the number back", "Hand a number on"], "one that is not seen stays, and so do its nodes"
@@ -103,7 +104,7 @@ def at_work(project: ProjectDir) -> set[int]:
 
 def test_clean_leaves_a_plan_whole_while_anything_of_its_nodes_lives(own: ProjectDir) -> None:
     own.agent("litter", "spawn:setsid", 'data:{"n": 1}', "output")
-    ran(own, "litter.yaml", one(verify='"data.n == 2"', agent="litter"))
+    own.run("dismiss", ran(own, "litter.yaml", one(verify='"data.n == 2"', agent="litter")), check=True)
     kept = own.run("clean", "--older", "0s", "--yes", "--json", check=True).json
     assert (kept["tasks"], kept["kept"]) == ([], 2), "a node is told to belong to its plan, which must be there"
     (pids,) = own.path.glob(".agent-workspaces/*/pids")
