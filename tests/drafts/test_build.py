@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from overhand import Project
 from overhand.agents import Agent
 from overhand.documents import Deliverable, Handoff, parse_handoff
 from overhand.drafts import Brief, Draft, brief_from_words, build_draft
+from overhand.drafts.brief import compose
 from overhand.errors import BadInput, OverhandError, Refused
 from overhand.items import approve, items_in_file
 from overhand.plans import Plan, node_task
@@ -127,3 +129,9 @@ def test_the_projects_budget_counts_unless_one_above_does(overhand_project: Proj
     child = Caller(parent.id, "sess_1_a", depth=1, path=("user", "other"))
     assert "budget" not in _built(overhand_project, brief, child).task.created
     assert _built(overhand_project, brief.replace(budget="1k tokens"), child).task.created["budget"] == "1k tokens"
+
+
+@pytest.mark.parametrize("path", ["../outside.txt", "/etc/passwd", "~/notes.md"])
+def test_a_deliverable_outside_the_project_is_refused(path: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="outside the project"):
+        compose(Brief(title="Write it down", deliverable=(path,)), str(tmp_path), None)
