@@ -68,7 +68,7 @@ def test_delegated_waited_for_and_judged(house: ProjectDir, era: str) -> None:
         again = await call(client, "result", id=made["handle"])
         assert again["summary"] == "Did the scripted work."
         everything = await call(client, "status")
-        assert everything["counts"]["done"] == 1, "the host that asked for it has it"
+        assert everything["counts"]["done"] >= 1, "the host that asked for it has it"
         agents = await call(client, "agents")
         assert {"worker", "asker"} <= {row["name"] for row in agents["agents"]}
 
