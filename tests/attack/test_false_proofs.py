@@ -177,7 +177,7 @@ def test_a_command_may_look_at_what_was_made(repo: Scene) -> None:
     assert (shown["verification"], shown["proof"]) == ("proved", "red-green")
 
 
-@pytest.mark.xfail(strict=True, reason="the next issue confirms in throwaway trees made by the same set-up")
+@pytest.mark.xfail(strict=True, reason="a check is not confirmed in throwaway trees made by the same set-up")
 def test_installing_what_was_missing_is_no_proof(repo: Scene) -> None:
     where = repo.path.parent / "site"
     check = f"PYTHONPATH={where} {sys.executable} -c 'import missing'"

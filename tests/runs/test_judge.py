@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,26 @@ def test_the_problem_is_named_with_its_level(code: str) -> None:
 )
 def test_status(evidence: Evidence, status: str) -> None:
     assert judge_run(evidence).status == status
+
+
+@pytest.mark.parametrize(
+    ("evidence", "said"),
+    [
+        (Evidence(DONE, deliverables=(THERE, FileFact("b", change="untouched"))), "what it was before the task began"),
+        (Evidence(DONE, deliverables=(THERE, MISSING)), "does not exist"),
+        (Evidence(DONE, deliverables=(THERE,), named=(MISSING,)), "does not exist"),
+        (Evidence(DONE, deliverables=(THERE,), steps=(("!", "Build"),)), "marked [!]"),
+        (Evidence(DONE, deliverables=(THERE,), final="api-error"), "answered with an error"),
+        (Evidence(DONE, strict=True, deliverables=(FileFact("a", change="touched"),)), "written again unchanged"),
+        (Evidence(deliverables=(THERE,), problems=(Problem("status-unknown", "50 % is no status."),)), "no status"),
+        (Evidence(deliverables=(THERE,), cause="timeout", exit=143), ""),
+        (Evidence(DONE, cause="cancelled", exit=143), ""),
+    ],
+)
+def test_red_to_green_proves_nothing_where_something_else_is_wrong(evidence: Evidence, said: str) -> None:
+    verdict = judge_run(replace(evidence, checks=(GREEN,), work=WROTE))
+    assert (verdict.status in ("partial", "cancelled"), verdict.verification.word) == (True, "passing")
+    assert said in " ".join(verdict.verification.why)
 
 
 def test_red_before_and_after_is_not_passed_and_said() -> None:

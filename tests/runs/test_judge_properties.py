@@ -93,6 +93,12 @@ def test_completed_needs_a_claim_or_a_proof_and_everything_we_checked(evidence: 
         assert not [p for p in verdict.problems if p.level == "error" and p.of == "substance"]
 
 
+@given(EVIDENCE)
+def test_only_what_is_completed_is_proved(evidence: Evidence) -> None:
+    verdict = judge_run(evidence)
+    assert verdict.verification.word != "proved" or verdict.status == "completed"
+
+
 @given(EVIDENCE, CHECKS.filter(lambda check: not check.passed))
 def test_one_failed_check_always_sinks_a_completed_claim(evidence: Evidence, red: CheckFact) -> None:
     claimed = Return(status="completed", summary="Done.")

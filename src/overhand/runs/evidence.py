@@ -6,6 +6,7 @@ What the agent wrote is copied from its desk into the record once, and only the 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from overhand.agents import StreamSummary
-    from overhand.documents import Handoff, Listed, Look, NamedFile, Output, Return
+    from overhand.documents import Handoff, HandoffStep, Listed, Look, NamedFile, Output, Return
     from overhand.record import Run, RunFolders, Store, Task
     from overhand.runs.judge import Fact
 
@@ -326,10 +327,20 @@ def _required_sections(spec: dict[str, Any], found: Returned) -> list[Problem]:
     return [Problem("section-required", text) for text in texts]
 
 
-def live_steps(workspace: Beneath) -> tuple[tuple[str, str], ...]:
-    """Markers of the plan in the live HANDOFF.md: the only thing there that an agent may change."""
-    raw = workspace.read("HANDOFF.md")
-    if raw is None:
+def live_steps(workspace: Beneath, planned: Sequence[HandoffStep]) -> tuple[tuple[str, str], ...]:
+    """Markers of the plan in the live HANDOFF.md: the only thing there that an agent may change.
+
+    A planned step that does not stand there any more has none.
+    """
+    if not planned:
         return ()
-    text, _ = decode_text(raw)
-    return tuple((step.marker, step.text) for step in parse_handoff(text).plan)
+    text, _ = decode_text(workspace.read("HANDOFF.md") or b"")
+    found = [(step.marker, step.text) for step in parse_handoff(text).plan]
+    named = {_words(step.text): step.text for step in planned}
+    left = Counter(_words(step.text) for step in planned)
+    left.subtract(_words(text) for _, text in found)
+    return (*found, *(("", named[words]) for words, count in left.items() for _ in range(count)))
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split()).casefold()

@@ -187,7 +187,7 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
         checks=ran,
         facts=returned.facts,
         unverified=returned.unverified,
-        steps=evidence.live_steps(folders.workspace_files) if handoff.plan else (),
+        steps=evidence.live_steps(folders.workspace_files, handoff.plan),
         by_hand=ended.opened,
         final=summary.end if summary else None,
         final_why=summary.why if summary else "",

@@ -108,6 +108,7 @@ class Fact:
 
 
 _UNKNOWN = Work()
+_NO_SILENCE = ("status-unknown", "status-several", "status-contradicts")  # it said something, if nothing that counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ class Evidence:
     checks: tuple[CheckFact, ...] = ()
     facts: tuple[Fact, ...] = ()  # of the contract of a plan's node; what is wrong is among the problems too
     unverified: tuple[str, ...] = ()  # what the plan asks for and no program can check
-    steps: tuple[tuple[str, str], ...] = ()  # marker and text of the plan's steps
+    steps: tuple[tuple[str, str], ...] = ()  # marker and text of the plan's steps; no marker: gone from the plan
     open_questions: int = 0
     paused: bool = False  # it ended to wait for an answer, or while it waited, even if the answer came meanwhile
     by_hand: bool = False  # a person had it on a terminal, and left it as people do
@@ -164,23 +165,27 @@ def judge_run(evidence: Evidence) -> Verdict:
     if evidence.strict:
         problems = list(as_errors(problems))
     claim = next((word for word in CLAIMS if evidence.returned and word == evidence.returned.status), None)
-    found = verification(evidence)
     waits = evidence.open_questions or evidence.paused or evidence.escalated or evidence.delegated
-    rests_on_proof = claim is None and not waits and found.word == "proved" and _needs_no_report(evidence, problems)
-    if rests_on_proof:
+    may_be_silent = claim is None and not waits and evidence.cause == "exit" and not evidence.strict
+    against = [p.message for p in problems if _counts(evidence, p) or (claim is None and _is_no_silence(p))]
+    status = _status(evidence, claim, problems)
+    sound = not against and (may_be_silent or status == "completed")
+    found = verification(evidence, None if sound else against)
+    if claim is None and found.word == "proved":
+        status = "completed"
         problems.insert(0, _substance("return-missing", "It left no report; its work is proved.", "warning"))
     elif claim is None and evidence.cause != "cancelled" and not waits:
         problems.insert(0, _substance("return-missing", _no_return(evidence)))
-    status = "completed" if rests_on_proof else _status(evidence, claim, problems)
     return Verdict(status, claim, found, _summary(evidence, status), tuple(problems))
 
 
-def _needs_no_report(evidence: Evidence, problems: list[Problem]) -> bool:
-    """Whether nothing but the report is missing of a run whose work is proved; an unknown status is no silence."""
-    contradicted = ("status-unknown", "status-several", "status-contradicts")
-    against = [p for p in problems if p.level == "error" and (p.of == "substance" or p.code in contradicted)]
-    all_hold = all(fact.holds for fact in evidence.deliverables)
-    return evidence.cause == "exit" and not evidence.strict and not against and all_hold
+def _counts(evidence: Evidence, problem: Problem) -> bool:
+    """Whether a problem keeps a result from being completed."""
+    return problem.level == "error" and (problem.of == "substance" or evidence.strict)
+
+
+def _is_no_silence(problem: Problem) -> bool:
+    return problem.level == "error" and problem.code in _NO_SILENCE
 
 
 def _status(evidence: Evidence, claim: Status | None, problems: list[Problem]) -> Status:
@@ -201,8 +206,7 @@ def _status(evidence: Evidence, claim: Status | None, problems: list[Problem]) -
         return claim
     if evidence.open_questions:
         return "needs-input"
-    counts_as_error = [p for p in problems if p.level == "error" and (p.of == "substance" or evidence.strict)]
-    if not counts_as_error:
+    if not any(_counts(evidence, problem) for problem in problems):
         return "completed"
     return "failed" if check_failed or not held else "partial"
 
@@ -325,7 +329,10 @@ def _steps(evidence: Evidence) -> list[Problem]:
         return []
     problems = []
     for marker, text in evidence.steps:
-        if marker in "!?":
+        if not marker:
+            said = f"The plan's step «{text}» no longer stands in HANDOFF.md as it was planned: it counts as open."
+            problems.append(_substance("plan-step-open", said, "warning"))
+        elif marker in "!?":
             problems.append(_substance("plan-step-failed", f"The plan's step «{text}» is marked [{marker}]."))
         elif marker in " ~":
             problems.append(_substance("plan-step-open", f"The plan's step «{text}» is still open.", "warning"))

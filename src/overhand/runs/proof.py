@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from overhand.contracts import own_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from overhand.runs.judge import CheckFact, Evidence
     from overhand.words import VerificationWord
@@ -38,8 +38,11 @@ class Verification:
     why: tuple[str, ...] = ()
 
 
-def verification(evidence: Evidence) -> Verification:
-    """Whether what was asked for is proved, passes, fails, or rests on nothing that Overhand found itself."""
+def verification(evidence: Evidence, withheld: Sequence[str] | None = None) -> Verification:
+    """Whether what was asked for is proved, passes, fails, or rests on nothing that Overhand found itself.
+
+    With `withheld` something else is wrong with the result, which is said: then nothing proves it.
+    """
     holds = [*(check.passed for check in evidence.checks), *(fact.passed for fact in evidence.facts)]
     contract = _contract_holds(evidence)
     holds += [contract] if contract is not None else []
@@ -48,13 +51,13 @@ def verification(evidence: Evidence) -> Verification:
     nothing = _changed_nothing(evidence)
     proof, doubts = _proof(evidence, nothing=nothing)
     claim = evidence.returned.status if evidence.returned else None
-    if proof and claim in (None, "completed"):
+    if proof and withheld is None and claim in (None, "completed"):
         return Verification("proved", proof)
     if nothing:
         return Verification("none", why=(NOTHING_CHANGED,))
     if not holds and not any(fact.holds for fact in evidence.deliverables):
         return Verification("none")
-    return Verification("passing", why=doubts)
+    return Verification("passing", why=(*(withheld or ())[:_MOST], *doubts))
 
 
 def _contract_holds(evidence: Evidence) -> bool | None:

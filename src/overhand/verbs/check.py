@@ -147,7 +147,8 @@ def _recheck(session: Session, task: Task, config: Config, contract: dict[str, A
         kept = check_promises(contract, result.get("data"), inputs, session.root)
     checks = checks_as_json(facts, kept, session.root)
     said = Return(status=result.get("claimed"), summary="", data=result.get("data"))
-    found = verification(Evidence(returned=said, checks=tuple(facts), facts=kept, asked_by_person=task.depth <= 1))
+    evidence = Evidence(returned=said, checks=tuple(facts), facts=kept, asked_by_person=task.depth <= 1)
+    found = verification(evidence, None if task.status == "completed" else ())
     now = _verified_now(task, result, found)
     _note(actor, task, {**now, "checks": checks})
     payload = {**about_task("check", task, "status"), **now, "before": task.verification, "checks": checks}

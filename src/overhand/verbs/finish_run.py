@@ -121,7 +121,7 @@ def preview_verdict(store: Store, task: Task, spec: dict[str, Any], returned: Re
             complete_form=returned.complete_form,
             deliverables=tuple(deliverable_facts(store.root, handoff.deliverables, baseline)),
             named=tuple(named_facts(store.root, returned.named_files)),
-            steps=live_steps(store.workspace_files(task.id)) if handoff.plan else (),
+            steps=live_steps(store.workspace_files(task.id), handoff.plan),
             open_questions=len(task.open_questions),
             strict=task.strict,
         )
