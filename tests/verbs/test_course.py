@@ -185,11 +185,11 @@ def test_after_a_failed_one_it_is_blocked(overhand_project: ProjectDir) -> None:
 
 
 def started(project: ProjectDir, *actions: str, title: str = "Work on") -> None:
-    """Delegate to an agent and return when it is really at work: it writes into a pipe that we read."""
+    """Delegate to an agent and return when it is really at work: it opens a pipe that we read."""
     os.mkfifo(project.path / "ready")
-    project.agent("busy", "file:ready=go", *actions)
+    project.agent("busy", "touch:ready", *actions)
     project.run("delegate", title, "--agent", "busy", check=True)
-    assert (project.path / "ready").read_text() == "go"
+    assert not (project.path / "ready").read_text()  # its end; it does not claim the pipe as a file that it made
 
 
 def test_stop_ends_and_cancels(overhand_project: ProjectDir) -> None:
