@@ -8,7 +8,7 @@ import pytest
 
 from overhand.testing import processes
 from support.installed import require
-from support.real_agents import House, house, kill, output, returns, until
+from support.real_agents import FIRST, House, house, kill, output, returns, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,3 +168,14 @@ def test_a_request_from_below_is_answered_at_the_top(door: str, tmp_path: Path) 
         assert (done["status"], there.exists()) == ("completed", True), place.stream(done["runs"][-1])
         assert len(done["runs"]) == 1
         assert "The part is there." in done["summary"]
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_a_reading_task_may_write_the_file_that_it_is_asked_for(name: str, tmp_path: Path) -> None:
+    write = {"ops": [{"write": {"path": "{project}/docs/report.md", "content": "found\n"}}]}
+    script = [write, {"text": output(summary="Wrote it.", files="docs/report.md")}]
+    with house(name, tmp_path, {"out": script}, config='[kinds.look]\nlevel = "read"\n') as place:
+        words = ("--kind", "look", "--deliverable", "docs/report.md")
+        done = place.delegate("Do it. script:out", *words)
+        assert (place.path / "docs/report.md").read_text() == "found\n", place.stream(done["runs"][-1])
+        assert (done["status"], done["questions"], len(done["runs"])) == ("completed", [], 1), done["problems"]

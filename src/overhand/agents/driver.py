@@ -124,6 +124,7 @@ class Job:
     mcp: tuple[str, ...] = ()  # the command of our own MCP server, for this run
     allow: tuple[str, ...] = ()  # patterns, in the agent's own words
     deny: tuple[str, ...] = ()
+    asked_for: tuple[str, ...] = ()  # files, or globs, that a run of level read may write beside its own folder
     inputs: str = ""  # the file with the inputs of a plan's node
     enter: tuple[str, ...] = ()  # words before a program's own that put up the run's shield
     walled: bool = False  # the shield keeps the whole project read-only, but for the workspace

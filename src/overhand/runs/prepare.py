@@ -56,7 +56,7 @@ def prepare(actor: Actor, task: Task) -> Prepared:
 
 def shield_of(actor: Actor, agent: Agent, task: Task, handoff: Handoff, *, opened: bool = False) -> walls.Shield:
     """The shield of the next run."""
-    read_only = walls.may_only_read(_level(task, agent), handoff)
+    read_only = walls.may_only_read(_level(task, agent), _as_given(actor.store, task, handoff))
     return walls.shield_run(actor, agent, task, read_only=read_only, opened=opened)
 
 
@@ -83,6 +83,7 @@ def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepare
     folders = store.run_folders(locked.task_id, run_id)
     place, desk = folders.place, folders.desk
     session = session_to_resume(store, task, agent)
+    asked_for = _asked_for(store, task, prepared)
     os.makedirs(place, 0o700)
     keep_given(locked, run_id, prepared)
     write_new(f"{place}/spec.json", dump_line(_spec(actor, task, run_id, prepared, session)))
@@ -100,8 +101,9 @@ def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepare
         model=task.model or str(agent.options.get("model", "")),
         session=session,
         mcp=mcp_server_command(agent),
-        allow=_patterns(agent, "allow"),
+        allow=(*_patterns(agent, "allow"), *(f"edit: {path}" for path in asked_for)),
         deny=_patterns(agent, "deny"),
+        asked_for=asked_for,
         inputs=prompt.inputs_file_of(store, task),
         enter=prepared.shield.enter,
         walled=prepared.shield.keeps_project,
@@ -156,7 +158,9 @@ def read_spec(store: Store, task: Task, run: Run) -> dict[str, Any]:
 def _spec(actor: Actor, task: Task, run_id: str, prepared: Prepared, session: str) -> dict[str, Any]:
     """Everything that a later verdict, adopter or meter must know, as it was when the run began."""
     agent, limits = prepared.agent, actor.config_of(task)
-    patterns = {key: list(given) for key in ("allow", "deny") if (given := _patterns(agent, key))}
+    asked_for = [f"edit: {path}" for path in _asked_for(actor.store, task, prepared)]
+    every = {"allow": [*_patterns(agent, "allow"), *asked_for], "deny": [*_patterns(agent, "deny")]}
+    patterns = {key: given for key, given in every.items() if given}
     return {
         "task": task.id,
         "run": run_id,
@@ -186,6 +190,22 @@ def _spec(actor: Actor, task: Task, run_id: str, prepared: Prepared, session: st
 def _level(task: Task, agent: Agent) -> str:
     """What the run may do: another agent, that may do less, may have taken over."""
     return min(task.level, agent.level, key=list(LEVELS).index)
+
+
+def _as_given(store: Store, task: Task, handoff: Handoff) -> Handoff:
+    """The HANDOFF of the task's first run: what an agent has written into it since then permits nothing."""
+    for run in task.runs:
+        if text := read_spec(store, task, run).get("handoff"):
+            return parse_handoff(str(text))
+    return handoff
+
+
+def _asked_for(store: Store, task: Task, prepared: Prepared) -> tuple[str, ...]:
+    """Paths of the files that a run of level read is asked for, and may therefore write; of no others."""
+    if _level(task, prepared.agent) != "read" or not promises_files(prepared.handoff):
+        return ()
+    given = _as_given(store, task, prepared.handoff).deliverables
+    return tuple([real for one in given if one.path and (real := worktree.path_inside(store.root, one.path))])
 
 
 def _patterns(agent: Agent, key: str) -> tuple[str, ...]:

@@ -44,16 +44,19 @@ def launch(agent: Agent, job: Job) -> Launch:
 def _sandbox(job: Job) -> list[str]:
     """What its sandbox may write: the task's own folder, and at level work the project with its git folder.
 
-    What a shield protects is read-only here, too: where the kernel has room for one sandbox only, this one holds.
+    A file that level read is asked for and that is not there yet opens the folder that is; what else changes there is
+    found by the verdict. What a shield protects is read-only here, too: where the kernel has room for one sandbox
+    only, this one holds.
 
     Its built-in modes don't fit: `workspace-write` lets a run of level read write the project, and denies a run of
     level work the git folder.
     """
-    writable = [job.workspace]
+    writable = [job.workspace, *map(_there, job.asked_for)]
     kept = []
     if job.level == "work":
         writable += [job.project, ":tmpdir", ":slash_tmp"]
         writable += [f"{job.project}/.git"] if os.path.isdir(f"{job.project}/.git") else []
+    if job.level == "work" or job.asked_for:
         record = os.path.dirname(os.path.dirname(job.record))  # it may lie in the folder of temporary files
         others = (os.path.dirname(job.workspace), f"{job.project}/.overhand", f"{job.project}/.git/hooks", record)
         kept = [path for path in others if os.path.isdir(path)]
@@ -64,6 +67,13 @@ def _sandbox(job: Job) -> list[str]:
         f"permissions.overhand.filesystem={{{shown}}}",
         "permissions.overhand.network={enabled=true}",
     ]
+
+
+def _there(path: str) -> str:
+    """The path, or the nearest folder above it that exists: its sandbox knows no files that do not."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return path
 
 
 def _toml(value: object) -> str:

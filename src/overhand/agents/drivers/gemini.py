@@ -36,9 +36,11 @@ def launch(agent: Agent, job: Job) -> Launch:
 
 
 def _policy(job: Job) -> str:
-    """A policy for level read: only files directly in the run's folder may be written, and `overhand` may be called."""
-    inside = re.escape(json.dumps(f"{job.desk}/", ensure_ascii=False)[1:-1])
-    pattern = f'"file_path":"{inside}[A-Za-z0-9_-]+\\.[a-z]+"'
+    """A policy for level read: only what was asked for and files directly in the run's folder may be written, and
+    `overhand` may be called."""
+    inside = _escaped(f"{job.desk}/") + r"[A-Za-z0-9_-]+\.[a-z]+"
+    asked_for = [_escaped(path).replace(r"\*", '[^"]*') for path in job.asked_for]
+    pattern = f'"file_path":"{"(" + "|".join([inside, *asked_for]) + ")" if asked_for else inside}"'
     return f"""\
 [[rule]]
 toolName = "write_file"
@@ -52,6 +54,11 @@ commandPrefix = "overhand"
 decision = "allow"
 priority = 900
 """
+
+
+def _escaped(path: str) -> str:
+    """A path as it stands in JSON, as a regular expression."""
+    return re.escape(json.dumps(path, ensure_ascii=False)[1:-1])
 
 
 def command_line(agent: Agent, job: Job) -> list[str]:

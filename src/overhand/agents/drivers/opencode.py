@@ -25,7 +25,8 @@ def launch(agent: Agent, job: Job) -> Launch:
     # the last matching pattern wins, and paths are relative to the repository
     permission: dict[str, Any] = {"edit": "allow", "bash": "allow", "external_directory": "allow"}
     if job.level == "read":
-        permission["edit"] = {"*": "deny", f"*{os.path.relpath(job.desk, job.project)}/*": "allow"}
+        own = (f"{job.desk}/*", *job.asked_for)
+        permission["edit"] = {"*": "deny", **{f"*{os.path.relpath(path, job.project)}": "allow" for path in own}}
         permission["bash"] = "deny"  # a pattern for one command would also allow redirecting its output
     config: dict[str, Any] = {"permission": permission}
     if job.mcp:

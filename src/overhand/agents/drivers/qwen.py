@@ -19,7 +19,8 @@ def launch(agent: Agent, job: Job) -> Launch:
     """`qwen` with the prompt on stdin."""
     argv = gemini.command_line(agent, job)
     if job.level == "read":  # it still returns; a rule for one command would also allow redirecting its output
-        argv += ["--allowed-tools", f"write_file(/{job.desk}/**)", "--allowed-tools", f"edit(/{job.desk}/**)"]
+        for path in (f"{job.desk}/**", *job.asked_for):
+            argv += ["--allowed-tools", f"write_file(/{path})", "--allowed-tools", f"edit(/{path})"]
     argv += [str(word) for word in agent.options.get("args", ())]
     found = gemini.defaults("Stop", HOOK_SECONDS, stop_hook(agent, job), job.mcp)
     if job.mcp:
