@@ -71,6 +71,23 @@ def test_mending_the_code_is_proof(repo: Scene) -> None:
     assert "COMPLETED · VERIFIED (red before, green now)" in repo.project.run("show", "1").out
 
 
+def test_a_promised_file_that_is_unchanged_withholds_the_proof(repo: Scene) -> None:
+    shown = judged(repo, put(app__py=MENDED), PYTEST, "--deliverable", "check.js")
+    assert (shown["status"], shown["verification"], shown["verified"]) == ("failed", "passing", False)
+    assert shown["doubts"] == ["check.js is what it was before the task began."]
+
+
+def test_what_a_run_drops_from_its_handoff_is_still_asked_of_its_repair(repo: Scene) -> None:
+    drop = 'cd "$OVERHAND_PROJECT"\ngrep -v report.md "$OVERHAND_HANDOFF" >h; cat h >"$OVERHAND_HANDOFF"; rm h\n'
+    repo.shell("worker", drop + QUICK, repair="rerun")
+    task = repo.delegate("Report", "--deliverable", "report.md", "--step", "Write report.md")
+    repo.judged(task)
+    shown = repo.json("show", task)
+    assert (shown["status"], len(shown["runs"])) == ("failed", 3)
+    assert "deliverable-missing" in [one["code"] for one in shown["problems"]]
+    assert any("Write report.md" in one["message"] for one in shown["problems"])
+
+
 HIDE = "git update-index --assume-unchanged tests/test_app.py"
 WEAK = "def test_double():\n    pass"
 NO_ITEMS = """def pytest_collection_modifyitems(items):

@@ -92,7 +92,8 @@ def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Tas
         noticed = evidence.collect_return(actor.store, task, folders)
         task = spending.close_run(actor, task, ended)
         spec = prepare.read_spec(actor.store, task, ended)
-        handoff = parse_handoff(str(spec.get("handoff", "")))
+        given = prepare.read_spec(actor.store, task, work.first_attempt(task, ended))  # before the agent could edit it
+        handoff = parse_handoff(str(given.get("handoff", "")))
         case = gather_evidence(actor, task, ended, Collected(folders, spec, handoff, noticed))
         if actor.store.recorded(task_id).is_unwanted:
             case = case.cancelled()

@@ -45,7 +45,7 @@ def look_at_tree(actor: Actor, task: Task, ended: Run) -> TreeNow:
     own = worktree.changed_between(root, before[ended.id], now, enter)
     if task.checks and own is not None:
         put_file(f"{store.run_folder(task.id, ended.id)}/{_CHANGED}", dump_line({"changed": own}) + "\n")
-    changed = worktree.changed_between(root, before[_repaired(task, ended)], now, enter)
+    changed = worktree.changed_between(root, before[first_attempt(task, ended).id], now, enter)
     first = before[task.runs[0].id] if task.runs else before[ended.id]
     since_first = worktree.changed_between(root, first, now, enter)
     if since_first is not None and task.checks and len(before) > 1:
@@ -54,13 +54,13 @@ def look_at_tree(actor: Actor, task: Task, ended: Run) -> TreeNow:
     return TreeNow(first, changed, since_first, enter)
 
 
-def _repaired(task: Task, ended: Run) -> str:
+def first_attempt(task: Task, ended: Run) -> Run:
     """The run that this one repairs, or that the repaired one repairs; else the run itself."""
-    first = ended.id
+    first = ended
     for earlier in reversed([run for run in task.runs if run.id != ended.id]):
         if earlier.status != "repair":
             break
-        first = earlier.id
+        first = earlier
     return first
 
 
