@@ -343,7 +343,7 @@ def test_where_only_bwrap_works_a_run_its_checks_and_git_stand_behind_it(walled:
     walled.shell("worker", f"touch made; touch .overhand/forged; {RETURN}")
     check = "test -e made && ! touch .overhand/forged && ! touch .agent-workspaces/x"
     task = where_only_bwrap_works(walled, "delegate", "x", "--agent", "worker", "--verify", check, "--wait")
-    assert (task["status"], task["verified"]) == ("completed", "all"), task["problems"]
+    assert (task["status"], task["verified"]) == ("completed", True), task["problems"]
     assert task["runs"][0]["shield"]["how"] == "bwrap"
     assert "made" in task["look_at"]["changed"]
     assert not (walled.path / ".overhand/forged").exists()

@@ -389,7 +389,7 @@ class Task:
     def is_taken(self) -> bool:
         """Whether its result was seen by a person, or reached the run, plan or Python program that asked for it."""
         run = self.run(self.judged_run)
-        return self.seen or self.parent is not None or bool(run and run.driver == "function" and run.attached)
+        return self.seen or self.parent is not None or bool(run and run.attached and not run.opened)
 
     @property
     def is_for_a_person(self) -> bool:
