@@ -26,7 +26,7 @@ from overhand.documents import (
     validate_data,
     wanted_contract,
 )
-from overhand.documents.contracts import parse_block
+from overhand.documents.contracts import CONTRACTS, block_template, parse_block
 from overhand.documents.returns import return_from_output
 
 
@@ -314,3 +314,10 @@ def test_question_numbers() -> None:
     assert (found, problems) == (ipc.QuestionFile(1, "2026-02-25 11:30:00+01:00", "q"), [])
     for bad in ("0", "1.5", "true", "1e999", '"1"'):
         assert parse_question(good.replace("1.0", bad))[0] is None
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_a_template_is_read_and_not_taken_for_an_answer(name: str) -> None:
+    block, problems = parse_block(block_template(name))
+    assert block is not None
+    assert (block.name, {one.code for one in problems}) == (name, {"contract-value"})

@@ -291,3 +291,15 @@ def test_what_only_a_person_may_do_is_refused_from_inside_a_run(overhand_project
     printed = (overhand_project.path / shown["run_folder"] / "stdout").read_text().splitlines()
     assert [line for line in printed if line.startswith("=")] == ["=3"] * len(tries)
     assert all(json.loads(line)["error"]["hint"] for line in printed if line.startswith("{"))
+
+
+def test_the_prompt_holds_the_block_or_the_schema_that_is_asked_for(overhand_project: ProjectDir) -> None:
+    overhand_project.agent("reader", "echo-prompt", "output")
+    (overhand_project.path / "figures.json").write_text('{"type": "object", "required": ["total"]}')
+    asked = {
+        ("--kind", "research"): "=== RESEARCH OUTPUT ===\nQUERY: <query>\n",
+        ("--contract", "figures.json"): '```json\n{"type": "object", "required": ["total"]}\n```',
+    }
+    for words, told in asked.items():
+        shown = delegate(overhand_project, "Look", "--agent", "reader", *words)
+        assert told in Path(shown["record"], "runs", shown["runs"][0]["id"], "prompt.md").read_text()

@@ -299,6 +299,21 @@ def render_block(block: ContractBlock) -> str:
     return "\n".join([*out, "=== END ==="])
 
 
+def block_template(name: str) -> str:
+    """A block of this contract to be filled in; as it stands, it is not a valid one."""
+    shape = _SHAPES[name]
+
+    def blank(key: str) -> str:
+        return " or ".join(shape.allowed.get(key, ())) or f"<{key}>"
+
+    data: dict[str, Any] = {key: blank(key) for key in shape.scalars}
+    if "confidence" in data:
+        data["because"] = "<why>"
+    for key, listing in shape.lists.items():
+        data[key] = [blank("gap") if key == "gaps" else {one: blank(one) for one in (*listing.fields, *listing.parts)}]
+    return render_block(ContractBlock(name, data))
+
+
 def _document_summary(data: Mapping[str, Any]) -> str:
     counts = _counts(data, {"numbers": "number", "requirements": "requirement", "contradictions": "contradiction"})
     still_open = len(data.get("open", ()))

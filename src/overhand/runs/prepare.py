@@ -126,7 +126,11 @@ def run_prompt(store: Store, task: Task, run_id: str, prepared: Prepared, sessio
         walled, allowance = prepared.shield.keeps_project, prepared.allowance
         opening = prompt.opening(prepared.agent, prepared.text, task, workspace, allowance, walled=walled)
     messages = [handover.whole_message(store, task.id, one) for one in task.messages if one.run == run_id]
-    return prompt.compose(opening, messages, task, store.desk(task.id, run_id), _problems_to_repair(store, task))
+    schema = b""
+    if task.contract and task.contract.endswith(".json"):
+        schema = read_file(f"{store.record(task.id)}/contract.json") or b""
+    wrong, asked = _problems_to_repair(store, task), schema.decode("utf-8", "replace").strip()
+    return prompt.compose(opening, messages, task, store.desk(task.id, run_id), wrong, asked)
 
 
 def keep_given(locked: LockedTask, run_id: str, prepared: Prepared) -> None:

@@ -46,11 +46,16 @@ def opening_again(handoff: str) -> list[str]:
 
 
 def compose(
-    opening: Sequence[str], messages: Sequence[str], task: Task, desk: str, problems: list[dict[str, Any]]
+    opening: Sequence[str],
+    messages: Sequence[str],
+    task: Task,
+    desk: str,
+    problems: list[dict[str, Any]],
+    schema: str = "",
 ) -> str:
     """The prompt of one run."""
     parts = [*opening, *(f"## A message from the person\n\n{text}" for text in messages)]
-    parts.append(how_to_return(task, desk))
+    parts.append(how_to_return(task, desk, schema))
     if problems:
         wrong = [f"- {problem['message']} {problem.get('fix') or ''}".rstrip() for problem in problems]
         intro = "## Your last return could not be accepted\n\nMend all of this, then return again:"
@@ -95,11 +100,22 @@ def _ground(agent: Agent, task: Task, workspace: str, level: str, has_plan: bool
     return "\n".join(lines)
 
 
-def how_to_return(task: Task, desk: str) -> str:
+def _asked_form(task: Task, desk: str, schema: str) -> str:
+    """The block or the schema that the task asks for."""
+    from overhand.documents import CONTRACTS, block_template
+
+    if schema:
+        where = f"in the `## Data` section or in `{desk}/data.json`"
+        return f"\nThis task asks for data, {where}, that this JSON Schema allows:\n\n```json\n{schema}\n```\n"
+    if task.contract not in CONTRACTS:
+        return ""
+    intro = "This task asks for this block, filled in; lists may be left out, and OUTPUT.md may consist of it alone:"
+    return f"\n{intro}\n\n```text\n{block_template(task.contract)}\n```\n"
+
+
+def how_to_return(task: Task, desk: str, schema: str = "") -> str:
     """The instruction that every prompt ends with."""
-    contract = (task.contract or "").replace("_", " ")
-    block = f"\nThis task asks for a block `=== {contract} ===` … `=== END ===`; OUTPUT.md may consist of it alone.\n"
-    block = block if contract and not contract.endswith(".json") else ""
+    block = _asked_form(task, desk, schema)
     return f"""## How to return
 
 Your last act is to write this file, and nothing counts without it:
