@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cli import written
 from overhand.record import Overview, Store
-from overhand.record.overview import AT_REST, is_at_rest
+from overhand.record.overview import _FORMAT, AT_REST, is_at_rest
 from overhand.system import dump_line
 from overhand.words import HEADLINES, STATUSES
 
@@ -135,18 +135,39 @@ def test_what_was_just_written_is_not_remembered(many: Path) -> None:
         b"",
         b"\xff\xfe\x00",
         b"overhand-overview 0\n",
-        b"overhand-overview 1\n" + b"x" * 100,
-        b"overhand-overview 1\na b\nr\n",
-        b"overhand-overview 1\na b\nz9\n",
-        b"overhand-overview 1\na 1 2 3\nr9\nb 1 2",
-        b"overhand-overview 1\n" + "worker-20250101-000000-1 1 1 1\nr²\n".encode(),
-        b"overhand-overview 1\ngone-1 1 1 1\nr99999999999999999999999999\n",
+        _FORMAT.encode() + b"\n" + b"x" * 100,
+        _FORMAT.encode() + b"\na b\nr\n",
+        _FORMAT.encode() + b"\na b\nz9\n",
+        _FORMAT.encode() + b"\na 1 2 3\nr9\nb 1 2",
+        _FORMAT.encode() + b"\n" + "worker-20250101-000000-1 1 1 1\nr²\n".encode(),
+        _FORMAT.encode() + b"\ngone-1 1 1 1\nr99999999999999999999999999\n",
     ],
 )
 def test_a_broken_cache_is_no_cache(many: Path, raw: bytes) -> None:
     cache(many).write_bytes(raw)
     assert look(many) == folded(many)
     assert look(many) == folded(many)
+
+
+def listed(root: Path) -> list[tuple[int, str, dict[str, Any]]]:
+    overview = Overview(Store(str(root)))
+    overview.look()
+    return sorted(overview.rows(lambda task: {"task_id": task.id, "status": task.status}))
+
+
+def test_rows_are_made_once_for_each_log(many: Path) -> None:
+    kept = Path(Store(str(many)).own, "rows")
+    first = listed(many)
+    assert [row["status"] for _, _, row in first] == ["completed"] * 40
+    kept.write_text(kept.read_text().replace("completed", "a lie", 1))
+    assert [row["status"] for _, _, row in listed(many)].count("a lie") == 1
+    for number in (1, 7):
+        folder = Path(Store(str(many)).record(f"worker-20250101-000000-{number}"))
+        written.append(folder, *written.begun(99), *written.judged(99, "failed"))
+    assert [row["status"] for _, _, row in listed(many)].count("failed") == 2
+    for raw in ("", _FORMAT, f"{_FORMAT}\n[]\n", f"{_FORMAT}\n{{\n", kept.read_text().replace("task_id", "id")):
+        kept.write_text(raw)
+        assert [row["status"] for _, _, row in listed(many)].count("completed") == 38, raw
 
 
 def test_a_cache_may_be_missing_or_impossible(many: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 def program() -> NoReturn:
     """Run the command and exit at once: the regular shutdown of an interpreter takes milliseconds."""
+    gc.set_threshold(100_000)  # most commands end before there is anything worth collecting
     code = main()
     try:
         sys.stdout.flush()

@@ -109,11 +109,12 @@ def _list(payload: Payload) -> Iterator[str]:
 
         yield from receipt.table(payload)
         return
+    room = width() - 34
     for row in payload["tasks"]:
         handle = row["handle"] if row["handle"] is not None else "-"
         state = colour(f"{state_word(row):<22}", row_tone(row))
         whose = " · ".join(part for part in (row["agent"], of_plan(row)) if part)
-        yield f"{handle:>5}  {state} {one_line(row['title'], width() - 34)}  {colour(whose, 'dim')}"
+        yield f"{handle:>5}  {state} {one_line(row['title'], room)}  {colour(whose, 'dim')}"
         if payload.get("prepared"):
             yield f"       overhand run {row['task_id']}"
 

@@ -1,7 +1,8 @@
 """All tasks of a project at a glance: which group each is in, for little more than the price of one `stat`.
 
 Most tasks are over. What was found of them is kept in `supervisor/overview` by the size, time and inode of each log,
-so that the next look folds only what has changed. That file only saves time: it may be missing, old or broken.
+and what a list shows of them in `supervisor/rows`, so that the next look folds only what has changed. These files only
+save time: they may be missing, old or broken.
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ import os
 from overhand.errors import OverhandError, storage_failed
 from overhand.record import log
 from overhand.record.store import unreadable_task
-from overhand.system import read_file, write_file
+from overhand.system import dump_line, load_line, read_file, write_file
 from overhand.words import HEADLINES, is_task_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
     from overhand.record.store import Store
     from overhand.record.task import Task
 
 AT_REST = {"r": "ready", "f": "failed", "d": "done"}
 _LETTERS = {group: letter for letter, group in AT_REST.items()}
-_FORMAT = "overhand-overview 2"
+_FORMAT = "overhand-overview 2"  # goes up with the groups' rules and with the fields of a row
 _WORTH_SAVING = 20  # logs that the next look need not read
 _MAX_CACHE = 64 * 1024 * 1024
 _SETTLED = 2_000_000_000  # nanoseconds: a log that was written less long ago may change within one tick of its clock
@@ -119,6 +121,21 @@ class Overview:
                 self._folded[mark] = self._fold(name)
         return [self._folded[mark] for _, _, mark in rows]
 
+    def rows(self, make: Callable[[Task], dict[str, Any]]) -> list[tuple[int, str, dict[str, Any]]]:
+        """Handle, id and a row for each task at rest; `make` makes those that aren't known from an earlier look."""
+        before, found = self._load_rows(), []
+        known: dict[str, dict[str, Any]] = {}
+        for rows in self.resting.values():
+            for handle, name, mark in rows:
+                row = before.get(mark)
+                if type(row) is not dict or row.get("task_id") != name:
+                    row = make(self._folded.get(mark) or self._fold(name))
+                known[mark] = row
+                found.append((handle, name, row))
+        if len(known.keys() ^ before.keys()) > _WORTH_SAVING:
+            self._write("rows", [_FORMAT, dump_line(_settled(known))])
+        return found
+
     def handle(self, task_id: str) -> int | None:
         if task_id in self.states:
             return self.states[task_id].handle
@@ -134,26 +151,44 @@ class Overview:
     # the cache: a line that names its format, then mark and value of each log in turn
 
     def _load(self) -> dict[str, str]:
+        lines = self._read("overview")
+        return dict(zip(lines[::2], lines[1::2], strict=False))
+
+    def _load_rows(self) -> dict[str, Any]:
         try:
-            raw = read_file(f"{self.store.own}/overview", _MAX_CACHE) or b""
-            first, *lines = raw.decode("ascii").split("\n")
-        except (OverhandError, ValueError):
+            found = load_line("".join(self._read("rows")[:1]))
+        except ValueError:
             return {}
-        sound = first == _FORMAT and lines[-1:] == [""]
-        return dict(zip(lines[::2], lines[1::2], strict=False)) if sound else {}
+        return found if type(found) is dict else {}
+
+    def _read(self, name: str) -> list[str]:
+        """The lines of a cache, without the one that names its format."""
+        try:
+            raw = read_file(f"{self.store.own}/{name}", _MAX_CACHE) or b""
+            first, *lines = raw.decode("utf-8").split("\n")
+        except (OverhandError, ValueError):
+            return []
+        return lines if first == _FORMAT and lines[-1:] == [""] else []
 
     def _save(self) -> None:
-        import time
-
-        limit = time.time_ns() - _SETTLED
         lines = [_FORMAT]
-        for mark, value in (self._known or {}).items():
-            if int(mark.split()[2]) < limit:
-                lines += (mark, value)
+        for entry in _settled(self._known or {}).items():
+            lines += entry
+        self._write("overview", lines)
+
+    def _write(self, name: str, lines: list[str]) -> None:
         try:
-            write_file(f"{self.store.own}/overview", "\n".join(lines) + "\n")
+            write_file(f"{self.store.own}/{name}", "\n".join(lines) + "\n")
         except OverhandError:
             return  # a full disk or a foreign project: the next look takes longer, that is all
+
+
+def _settled(by_mark: dict[str, Any]) -> dict[str, Any]:
+    """Those of logs that cannot change any more without getting another mark."""
+    import time
+
+    limit = time.time_ns() - _SETTLED
+    return {mark: value for mark, value in by_mark.items() if int(mark.split()[2]) < limit}
 
 
 def _open(store: Store) -> int:

@@ -221,26 +221,48 @@ def list_tasks(
         bare = session.store.tasks(session.store.prepared())
         rows = [row(task, {}) for task in bare]
         return Reply({"schema": "overhand.list/1", "project": session.root, "prepared": True, "tasks": rows})
-    states = session.store.tasks()
-    remind_supervisor(session, [s for s in states if s.queued])  # in one message
-    states = [look_at_task(session, s) if needs_supervisor(s) else s for s in states]
-    places = queue(states)
-    why_held(session, places, states)
+    if not (resumable or cost):
+        return _list_at_a_glance(session, live=live, delegated=delegated)
+    states, places = _up_to_date(session, session.store.tasks())
     if delegated:
         states = [s for s in states if s.queued or s.runs or s.status]
     if resumable:
         from overhand.runs import is_resumable
 
         states = [s for s in states if is_resumable(s)]
-    if live:
-        rows = [shown for s in states if (shown := _live_row(s))]
-        return Reply({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
     payload: dict[str, Any] = {"schema": "overhand.list/1", "project": session.root}
     payload |= {"resumable": True} if resumable else {}
     payload["tasks"] = [row(s, places) for s in states]
     if cost:
         payload.update(costs(session, states, payload["tasks"]), cost=True)
     return Reply(payload)
+
+
+def _up_to_date(session: Session, states: list[Task]) -> tuple[list[Task], dict[str, dict[str, Any]]]:
+    """These tasks as they are now, and the place of those that are queued."""
+    remind_supervisor(session, [s for s in states if s.queued])  # in one message
+    states = [look_at_task(session, s) if needs_supervisor(s) else s for s in states]
+    places = queue(states)
+    why_held(session, places, states)
+    return states, places
+
+
+def _list_at_a_glance(session: Session, *, live: bool, delegated: bool) -> Reply:
+    """Only what isn't at rest is read; nothing else can change the place of a task in the queue."""
+    from overhand.record import Overview
+
+    overview = Overview(session.store)
+    overview.look()
+    states, places = _up_to_date(session, sorted(overview.states.values(), key=lambda s: (s.handle or 0, s.id)))
+    for place in places.values():
+        if "after" in place:
+            place["after_handle"] = overview.handle(place["after"])
+    payload = {"schema": "overhand.list/1", "project": session.root}
+    if live:
+        return Reply({**payload, "live": True, "tasks": [shown for s in states if (shown := _live_row(s))]})
+    open_ = [(s.handle or 0, s.id, row(s, places)) for s in states if not delegated or s.queued or s.runs or s.status]
+    rows = sorted([*open_, *overview.rows(lambda task: row(task, {}))], key=lambda found: found[:2])
+    return Reply({**payload, "tasks": [shown for _, _, shown in rows]})
 
 
 def look_at_task(session: Session, task: Task) -> Task:
