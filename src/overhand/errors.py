@@ -19,6 +19,7 @@
     │   ├── TaskNotFound     TASK_NOT_FOUND
     │   └── AgentNotFound    AGENT_NOT_FOUND
     ├── ToolMissing          TOOL_UNAVAILABLE   exit 5
+    ├── GitFailed            GIT_FAILED         exit 1   git did not do what we need; the message quotes it
     └── TimedOut             TIMEOUT            exit 124 the command's own --timeout passed
         └── Unanswered       TIMEOUT            nobody answered a function's question in time; it stays open
 
@@ -121,6 +122,10 @@ class AgentNotFound(NotFound):
 class ToolMissing(OverhandError):
     code = "TOOL_UNAVAILABLE"
     exit_status = 5
+
+
+class GitFailed(OverhandError):
+    code = "GIT_FAILED"
 
 
 class TimedOut(OverhandError):

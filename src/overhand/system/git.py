@@ -11,11 +11,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from overhand.errors import GitFailed
 from overhand.system.files import is_own, names_in, read_file
 from overhand.system.machine import find_program
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
+    from subprocess import Popen
+    from typing import IO
 
 _PATIENCE = 30  # seconds
 _SETTINGS = (
@@ -23,7 +26,13 @@ _SETTINGS = (
     *("core.fsmonitor=false", "core.untrackedCache=false", "core.trustctime=true", "core.checkStat=default"),
     *("core.safecrlf=false", "core.pager=cat", "core.editor=:", "core.askPass=", "credential.helper="),
     *("gc.auto=0", "maintenance.auto=false", "submodule.recurse=false", "tag.gpgSign=false"),
-    *("tag.forceSignAnnotated=false", "log.showSignature=false"),
+    *("tag.forceSignAnnotated=false", "log.showSignature=false", "core.splitIndex=false", "index.sparse=false"),
+    *("lfs.url=file:///nonexistent", "lfs.skipdownloaderrors=true", "lfs.transfer.maxretries=1"),  # from its cache only
+)
+OUR_IDENTITY = tuple(
+    (f"GIT_{role}_{part}", value)
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "Overhand"), ("EMAIL", "overhand@localhost"))
 )
 _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -59,6 +68,145 @@ class Worktree(NamedTuple):
     path: str
     branch: str = ""
     gone: bool = False
+
+
+class Finished(NamedTuple):
+    """How a git command ended: its exit status, what it printed, and its messages."""
+
+    status: int
+    output: bytes
+    messages: str
+
+
+class Git(NamedTuple):
+    """Git with everything named: no repository is searched for, and nothing but these places is used.
+
+    `settings` and `variables` are added to those that every call has. `lock` is a descriptor that git keeps open, so
+    that a lock lasts as long as the last git that its holder started, also when the holder is killed. `enter` are words
+    that put up a shield, for what reads files that an agent wrote.
+    """
+
+    git_dir: str
+    work_tree: str = ""
+    index_file: str = ""  # the git dir's own, if empty
+    cwd: str = ""  # the work tree, if empty
+    settings: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    lock: int = -1
+    enter: tuple[str, ...] = ()
+
+    def run(self, *args: str, given: bytes = b"", ok: Collection[int] = (0,), patience: float = _PATIENCE) -> bytes:
+        """What a git command prints; raises GitFailed with git's own words if its status is not among those `ok`."""
+        finished = self.call(*args, given=given, patience=patience)
+        if finished.status not in ok:
+            raise _failed(args, finished)
+        return finished.output
+
+    def lines(self, *args: str, given: bytes = b"") -> list[str]:
+        """The parts of what a command with `-z` prints, such as paths."""
+        return os.fsdecode(self.run(*args, given=given)).split("\0")[:-1]
+
+    def call(self, *args: str, given: bytes = b"", patience: float = _PATIENCE) -> Finished:
+        """Run a git command, whatever its exit status; raises GitFailed if it can't be run, or takes too long."""
+        import subprocess
+
+        process = self._start(args, subprocess.PIPE if given else subprocess.DEVNULL, subprocess.PIPE)
+        try:
+            output, messages = process.communicate(given or None, patience)
+        except BaseException as error:
+            _end(process)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise _too_slow(args, patience) from error
+            raise
+        return Finished(process.returncode, output, os.fsdecode(messages))
+
+    def pipe(
+        self, *args: str, into: Git, then: Sequence[str], given: bytes = b"", patience: float = _PATIENCE
+    ) -> bytes:
+        """Feed what a git command prints to a second one; returns what that prints. Both must end with status 0."""
+        from signal import SIGPIPE
+        from subprocess import PIPE, TimeoutExpired
+        from tempfile import TemporaryFile
+
+        with TemporaryFile() as asked, TemporaryFile() as said:
+            asked.write(given)
+            asked.seek(0)
+            first = self._start(args, asked, said)
+            started = [first]
+            try:
+                second = into._start(then, first.stdout, PIPE)
+                started.append(second)
+                if first.stdout:
+                    first.stdout.close()  # the second has it, and the first is to see when that ends
+                output, messages = second.communicate(timeout=patience)
+                first.wait(patience)
+            except BaseException as error:
+                for process in started:
+                    _end(process)
+                if isinstance(error, TimeoutExpired):
+                    raise _too_slow(args, patience) from error
+                raise
+            said.seek(0)
+            if first.returncode and first.returncode != -SIGPIPE:  # the second gave up and says why
+                raise _failed(args, Finished(first.returncode, b"", os.fsdecode(said.read())))
+        if second.returncode or first.returncode:
+            raise _failed(then, Finished(second.returncode, b"", os.fsdecode(messages)))
+        return output
+
+    def _start(self, args: Sequence[str], given: IO[bytes] | int | None, said: IO[bytes] | int) -> Popen[bytes]:
+        from subprocess import PIPE, Popen
+
+        program = find_program("git")
+        if program is None:
+            raise GitFailed("git is not installed.", "Install git, then try again.", status=127)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith("GIT_CONFIG_")}
+        settings = [word for setting in (*_SETTINGS, *self.settings) for word in ("-c", setting)]
+        try:
+            return Popen(
+                [
+                    *self.enter,
+                    program,
+                    "--no-pager",
+                    *settings,
+                    "-C",
+                    self.cwd or self.work_tree or self.git_dir,
+                    *args,
+                ],
+                stdin=given,
+                stdout=PIPE,
+                stderr=said,
+                env={**kept, **_ENVIRONMENT, **self._places(), **dict(self.variables)},
+                pass_fds=(self.lock,) if self.lock >= 0 else (),
+            )
+        except OSError as error:
+            raise GitFailed(f"git {args[0]} can't be started: {error.strerror or error}.", status=126) from error
+
+    def _places(self) -> dict[str, str]:
+        found = {
+            "GIT_DIR": self.git_dir,
+            "GIT_WORK_TREE": self.work_tree,
+            "GIT_INDEX_FILE": self.index_file or (self.git_dir and f"{self.git_dir}/index"),
+        }
+        return {name: place for name, place in found.items() if place}
+
+
+def _end(process: Popen[bytes]) -> None:
+    """End git at once; what it printed is not wanted any more."""
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _failed(args: Sequence[str], finished: Finished) -> GitFailed:
+    """The error for a git that failed; it names the command, and quotes git."""
+    words = " ".join(finished.messages.split()) or f"exit status {finished.status}"
+    return GitFailed(f"git {args[0]} failed: {words[:2000]}", status=finished.status)
+
+
+def _too_slow(args: Sequence[str], patience: float) -> GitFailed:
+    return GitFailed(f"git {args[0]} took more than {patience:.0f} s and was ended.", status=124)
 
 
 def repository_of(root: str) -> str | None:
@@ -137,24 +285,27 @@ def run_git(root: str, *args: str, enter: Sequence[str] = (), writes: bool = Fal
 
     `enter` are words that put up a shield, for what reads files that an agent wrote. Only what `writes` has hooks.
     """
+    git = find_git(root, enter, writes=writes)
+    return None if git is None else _output(git, *args)
+
+
+def find_git(root: str, enter: Sequence[str] = (), *, writes: bool = False) -> Git | None:
+    """Git for the repository around a folder, which can run no program that this names; None if there is none to use.
+
+    None, too, for a repository of another owner that the user does not call safe, and for one that can't be disarmed.
+    """
     repository = find_repository(root)
     if repository is None or not _may_be_used(repository):
         return None
-    where = {
-        "GIT_DIR": repository.git_dir,
-        "GIT_WORK_TREE": repository.top,
-        "GIT_INDEX_FILE": f"{repository.git_dir}/index",
-    }
-    more = _disarmed(repository, root, where, enter, hooks=writes)
-    if more is None:
-        return None
-    settings = [word for setting in (*_SETTINGS, *more) for word in ("-c", setting)]
-    return _output(["--no-pager", *settings, "-C", root, *args], where, enter)
+    git = Git(repository.git_dir, repository.top, cwd=root, enter=tuple(enter))
+    more = _disarmed(repository, git, hooks=writes)
+    return None if more is None else git._replace(settings=tuple(more))
 
 
 def is_safe_directory(folder: str) -> bool:
     """Whether the user's own git configuration names a folder of another owner as safe."""
-    told = _output(["-C", "/", "config", "-z", "--type=path", "--show-scope", "--get-all", "safe.directory"], {}) or ""
+    asked = ("config", "-z", "--type=path", "--show-scope", "--get-all", "safe.directory")
+    told = _output(Git("", cwd="/"), *asked) or ""
     words = told.split("\0")
     safe = False
     for scope, value in zip(words[::2], words[1::2], strict=False):
@@ -175,9 +326,7 @@ def _may_be_used(repository: Repository) -> bool:
     return all(is_own(part) for part in parts) or is_safe_directory(repository.top)
 
 
-def _disarmed(
-    repository: Repository, root: str, where: dict[str, str], enter: Sequence[str], *, hooks: bool
-) -> list[str] | None:
+def _disarmed(repository: Repository, git: Git, *, hooks: bool) -> list[str] | None:
     """Settings that switch off the programs that the repository's own configuration names; None if that is impossible.
 
     It is the same list that the next git reads, with all that it includes. Hooks are switched off by their names, also
@@ -189,7 +338,7 @@ def _disarmed(
         return None
     if not hooks and not any(word in text for word in _SUSPECT for text in texts if text):
         return []
-    told = _output(["-C", root, "config", "--list", "-z", "--show-scope"], where, enter)
+    told = _output(git, "config", "--list", "-z", "--show-scope")
     if told is None:
         return None
     words = told.split("\0")
@@ -222,23 +371,9 @@ def _config_text(path: str) -> bytes | None:
     return None if raw is None or len(raw) > _MAX_CONFIG else raw.lower()
 
 
-def _output(args: list[str], where: dict[str, str], enter: Sequence[str] = ()) -> str | None:
+def _output(git: Git, *args: str) -> str | None:
     """What git prints; None if it fails, is missing or takes too long."""
-    import subprocess
-
-    program = find_program("git")
-    if program is None:
-        return None
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith("GIT_CONFIG_")}
     try:
-        done = subprocess.run(
-            [*enter, program, *args],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=_PATIENCE,
-            env={**kept, **_ENVIRONMENT, **where},
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return git.run(*args).decode("utf-8", "surrogateescape")
+    except GitFailed:
         return None
-    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
