@@ -293,13 +293,40 @@ def test_what_only_a_person_may_do_is_refused_from_inside_a_run(overhand_project
     assert all(json.loads(line)["error"]["hint"] for line in printed if line.startswith("{"))
 
 
-def test_the_prompt_holds_the_block_or_the_schema_that_is_asked_for(overhand_project: ProjectDir) -> None:
-    overhand_project.agent("reader", "echo-prompt", "output")
+BLOCK = "```text\n=== RESEARCH OUTPUT ===\nQUERY: <query>\n"
+SCHEMA = '```json\n{\n "type": "object",\n "required": [\n  "total"\n ]\n}\n```'
+OWN_WORDS = "# Task Handoff\n\n## Task\nCount the tiles of the map\n\n## Contract\nThe total first.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "in_handoff"),
+    [
+        (["Look at it", "--kind", "research"], BLOCK, True),
+        (["Look at it", "--contract", "figures.json"], SCHEMA, True),
+        (["Look at it", "--kind", "research", "--contract", "figures.json"], SCHEMA, True),
+        (["--handoff", "own.md", "--contract", "figures.json"], SCHEMA, False),  # a section of the person's own stays
+    ],
+)
+def test_an_agent_is_told_once_what_its_contract_asks_for(
+    overhand_project: ProjectDir, words: list[str], told: str, in_handoff: bool
+) -> None:
+    overhand_project.agent("reader", "output")
     (overhand_project.path / "figures.json").write_text('{"type": "object", "required": ["total"]}')
-    asked = {
-        ("--kind", "research"): "=== RESEARCH OUTPUT ===\nQUERY: <query>\n",
-        ("--contract", "figures.json"): '```json\n{"type": "object", "required": ["total"]}\n```',
-    }
-    for words, told in asked.items():
-        shown = delegate(overhand_project, "Look", "--agent", "reader", *words)
-        assert told in Path(shown["record"], "runs", shown["runs"][0]["id"], "prompt.md").read_text()
+    (overhand_project.path / "own.md").write_text(OWN_WORDS)
+    shown = delegate(overhand_project, *words, "--agent", "reader")
+    prompt = Path(shown["record"], "runs", shown["runs"][0]["id"], "prompt.md").read_text()
+    handoff = overhand_project.path / shown["folder"] / "HANDOFF.md"
+    assert (prompt.count(told), told in handoff.read_text()) == (1, in_handoff)
+    assert prompt.count("=== RESEARCH") == (told == BLOCK)
+
+
+def test_the_repair_of_a_block_is_told_its_form_again(overhand_project: ProjectDir) -> None:
+    """Missing or nearly right: both are repaired first, and judged alike afterwards."""
+    near = "=== RESEARCH OUTPUT ===\nQUERY: why?\nCONFIDENCE: unsure\nCORE_FINDING: so\n=== END ==="
+    overhand_project.agent("silent", "output", repair="rerun")
+    overhand_project.agent("nearly", f"file:$OVERHAND_OUTPUT={near}", repair="rerun")
+    for agent in ("silent", "nearly"):
+        shown = delegate(overhand_project, "Look at it", "--agent", agent, "--kind", "research")
+        runs = [Path(shown["record"], "runs", one["id"]) for one in shown["runs"]]
+        assert (len(runs), shown["status"], shown["verification"]) == (3, "failed", "failing")
+        assert all((run / "prompt.md").read_text().count(BLOCK) == 1 for run in runs)

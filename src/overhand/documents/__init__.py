@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from overhand.documents.checkpoint import checkpoint_as_json, parse_checkpoint, quick_of, render_checkpoint
     from overhand.documents.checkpoint import render_full_checkpoint
     from overhand.documents.context import Context, parse_context, render_context
-    from overhand.documents.contracts import CONTRACTS, block_template, contract_for_kind, contract_name
+    from overhand.documents.contracts import CONTRACTS, contract_for_kind, contract_form, contract_name
     from overhand.documents.contracts import has_contract_fields, validate_data
     from overhand.documents.control.delegation import ControlDelegation, parse_delegation
     from overhand.documents.control.lint import is_control, lint_control
@@ -51,7 +51,7 @@ else:
             "checkpoint": "Checkpoint CheckpointBudget CheckpointCommand CheckpointDelegation checkpoint_as_json "
             "parse_checkpoint quick_of render_checkpoint render_full_checkpoint",
             "context": "Context parse_context render_context",
-            "contracts": "CONTRACTS block_template contract_for_kind contract_name has_contract_fields validate_data",
+            "contracts": "CONTRACTS contract_for_kind contract_form contract_name has_contract_fields validate_data",
             "control.delegation": "ControlDelegation parse_delegation",
             "control.lint": "is_control lint_control",
             "control.listener": "ControlCommand ControlListener",

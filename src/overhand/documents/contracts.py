@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 from overhand.documents.inline import cell, uncell
 from overhand.documents.problems import Problem, by_line, warning, wrong
-from overhand.documents.text import one_line, shorten, unix_lines
+from overhand.documents.text import load_json, one_line, shorten, unix_lines
 
 _TOKENS = 2000
 SEVERITIES = ("critical", "major", "minor")
@@ -312,6 +313,19 @@ def block_template(name: str) -> str:
     for key, listing in shape.lists.items():
         data[key] = [blank("gap") if key == "gaps" else {one: blank(one) for one in (*listing.fields, *listing.parts)}]
     return render_block(ContractBlock(name, data))
+
+
+def contract_form(name: str, schema: bytes = b"") -> str:
+    """What a HANDOFF says about its contract: the block to fill in, or the schema and where to write the data."""
+    if schema:
+        found, _ = load_json(schema.decode("utf-8", "replace"))
+        where = "the `## Data` section of OUTPUT.md as one fenced json block, or into the file named by $OVERHAND_DATA"
+        shown = json.dumps(found, ensure_ascii=False, indent=1)
+        return f"Write the result as JSON into {where}. It must match this JSON Schema:\n\n```json\n{shown}\n```"
+    if name not in _SHAPES:
+        return ""
+    intro = "Return this block, filled in; lists may be left out, and OUTPUT.md may consist of it alone:"
+    return f"{intro}\n\n```text\n{block_template(name)}\n```"
 
 
 def _document_summary(data: Mapping[str, Any]) -> str:

@@ -6,11 +6,12 @@ The guards limit depth, cycles, level, time and budget, counted from recorded ru
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents import render_handoff
+from overhand.documents import contain_in_section, contract_form, render_handoff
 from overhand.drafts import alerts
-from overhand.drafts.brief import check, choose_contract, compose
+from overhand.drafts.brief import CONTRACT_FILE, check, choose_contract, compose
 from overhand.errors import BadInput, CycleDetected, LimitExceeded, Refused, StaleRun, TaskNotFound, TooDeep
 from overhand.policy import own_cap, require_known
 from overhand.record import WORKSPACES, NewTask, Record
@@ -54,7 +55,7 @@ def build_draft(
     kind = brief.limits or config.kind(brief.kind)
     text, composed = brief.text, None
     if text is None:
-        composed = compose(brief, store.root, kind.contract)
+        composed = compose(brief, store.root, None if brief.contract else kind.contract)
         if brief.alerts and is_there(f"{store.root}/{config.alerts}"):
             composed = alerts.with_alerts(store.root, config, composed)
         text = render_handoff(composed)
@@ -62,6 +63,9 @@ def build_draft(
         text, composed = edit(text), None
     handoff, problems = check(text, composed, brief, agent, store.root)
     contract, files = choose_contract(brief, handoff, store.root, kind.contract)
+    if contract and not (handoff.contract or brief.text or brief.files.get(contract)):  # no words of the caller's own
+        handoff = replace(handoff, contract=contract_form(contract, files.get(CONTRACT_FILE, b"")))
+        text = f"{text.rstrip()}\n\n## Contract\n{contain_in_section(handoff.contract)}\n"
     wanted = brief.level or ("work" if kind.level == "read" and brief.writes else kind.level)
     promised = [one.path for one in handoff.deliverables if one.path]
     level, note = level_for(wanted, caller, agent, promised)

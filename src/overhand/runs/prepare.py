@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, Job, find_agent, mcp_server_command, session_to_resume
-from overhand.documents import decode_text, load_json, parse_handoff, promises_files
+from overhand.documents import contract_form, decode_text, load_json, parse_handoff, promises_files
 from overhand.errors import NotFound
 from overhand.policy import require_trusted
 from overhand.record import read_state
@@ -126,11 +126,23 @@ def run_prompt(store: Store, task: Task, run_id: str, prepared: Prepared, sessio
         walled, allowance = prepared.shield.keeps_project, prepared.allowance
         opening = prompt.opening(prepared.agent, prepared.text, task, workspace, allowance, walled=walled)
     messages = [handover.whole_message(store, task.id, one) for one in task.messages if one.run == run_id]
-    schema = b""
-    if task.contract and task.contract.endswith(".json"):
-        schema = read_file(f"{store.record(task.id)}/contract.json") or b""
-    wrong, asked = _problems_to_repair(store, task), schema.decode("utf-8", "replace").strip()
-    return prompt.compose(opening, messages, task, store.desk(task.id, run_id), wrong, asked)
+    contract = _contract_to_say(store, task, prepared.handoff) if task.contract else ""
+    unsaid = "" if any(contract in part for part in opening) else contract
+    return prompt.compose(
+        opening, messages, task, store.desk(task.id, run_id), _problems_to_repair(store, task), unsaid
+    )
+
+
+def _contract_to_say(store: Store, task: Task, handoff: Handoff) -> str:
+    """What the agent must be told of the contract; a plan says it of its nodes in its own words."""
+    schema = _schema_of(store, task)
+    return handoff.contract if task.node and schema else contract_form(task.contract or "", schema)
+
+
+def _schema_of(store: Store, task: Task) -> bytes:
+    """The JSON Schema that is the task's contract."""
+    is_schema = task.contract is not None and task.contract.endswith(".json")
+    return (read_file(f"{store.record(task.id)}/contract.json") or b"") if is_schema else b""
 
 
 def keep_given(locked: LockedTask, run_id: str, prepared: Prepared) -> None:
@@ -143,7 +155,7 @@ def keep_given(locked: LockedTask, run_id: str, prepared: Prepared) -> None:
         own = [task.tag.path] if task.tag else []
         kept["tree.json"] = dump_line(worktree.with_own(store.root, prepared.tree, own))
     if task.contract and task.contract.endswith(".json"):
-        kept["contract.json"] = read_file(f"{locked.record}/contract.json") or b"{}"
+        kept["contract.json"] = _schema_of(store, task) or b"{}"
     if kept:
         os.makedirs(place := store.run_folder(task.id, run_id), 0o700, exist_ok=True)
         for name, data in kept.items():

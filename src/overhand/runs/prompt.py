@@ -51,11 +51,11 @@ def compose(
     task: Task,
     desk: str,
     problems: list[dict[str, Any]],
-    schema: str = "",
+    contract: str = "",
 ) -> str:
-    """The prompt of one run."""
+    """The prompt of one run; `contract` is what the opening does not say of the task's contract."""
     parts = [*opening, *(f"## A message from the person\n\n{text}" for text in messages)]
-    parts.append(how_to_return(task, desk, schema))
+    parts += [f"## Contract\n\n{contract}" if contract else "", how_to_return(task, desk)]
     if problems:
         wrong = [f"- {problem['message']} {problem.get('fix') or ''}".rstrip() for problem in problems]
         intro = "## Your last return could not be accepted\n\nMend all of this, then return again:"
@@ -100,22 +100,9 @@ def _ground(agent: Agent, task: Task, workspace: str, level: str, has_plan: bool
     return "\n".join(lines)
 
 
-def _asked_form(task: Task, desk: str, schema: str) -> str:
-    """The block or the schema that the task asks for."""
-    from overhand.documents import CONTRACTS, block_template
-
-    if schema:
-        where = f"in the `## Data` section or in `{desk}/data.json`"
-        return f"\nThis task asks for data, {where}, that this JSON Schema allows:\n\n```json\n{schema}\n```\n"
-    if task.contract not in CONTRACTS:
-        return ""
-    intro = "This task asks for this block, filled in; lists may be left out, and OUTPUT.md may consist of it alone:"
-    return f"\n{intro}\n\n```text\n{block_template(task.contract)}\n```\n"
-
-
-def how_to_return(task: Task, desk: str, schema: str = "") -> str:
+def how_to_return(task: Task, desk: str) -> str:
     """The instruction that every prompt ends with."""
-    block = _asked_form(task, desk, schema)
+    asked = "\n`## Contract` above says what else it must hold." if task.contract else ""
     return f"""## How to return
 
 Your last act is to write this file, and nothing counts without it:
@@ -151,7 +138,7 @@ What the caller has to know: warnings, open ends, next steps.
 looked at and the checks are run again without you. Paths are relative to the project.
 Structured results go into a `## Data` section with one fenced json block, or into `{desk}/data.json`.
 A program may instead write the same as JSON (status, summary, artifacts, errors, next_steps, data) to
-`{desk}/result.json` or print it as the last thing on stdout.{block}"""
+`{desk}/result.json` or print it as the last thing on stdout.{asked}"""
 
 
 def inputs_file_of(store: Store, task: Task) -> str:
