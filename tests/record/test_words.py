@@ -11,6 +11,7 @@ from overhand import words
 
 PAIRS = {
     "Status": words.STATUSES,
+    "VerificationWord": words.VERIFICATIONS,
     "RunState": words.RUN_STATES,
     "Cause": words.CAUSES,
     "Headline": words.HEADLINES,

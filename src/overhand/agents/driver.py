@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents import drivers
 from overhand.errors import BadInput
-from overhand.system import Beneath
+from overhand.system import Beneath, home_of_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -113,7 +113,8 @@ class Job:
     workspace: str
     handoff: str
     output: str
-    project: str
+    project: str  # where it works: the task's tree, or the project
+    home: str = ""  # the project
     place: str = ""  # the run's folder in the record, which the agent may only read
     record: str = ""  # the task's folder in the record
     desk: str = ""  # the run's folder in the workspace, where it leaves its return
@@ -198,8 +199,8 @@ class McpClient:
 
 def own_desk() -> Beneath:
     """The run's folder in the workspace, for a process of ours inside a run."""
-    project = os.environ["OVERHAND_PROJECT"]
-    return Beneath(project, os.path.relpath(os.path.dirname(os.environ["OVERHAND_OUTPUT"]), project))
+    home = home_of_run()
+    return Beneath(home, os.path.relpath(os.path.dirname(os.environ["OVERHAND_OUTPUT"]), home))
 
 
 def is_uuid(text: str) -> bool:

@@ -18,18 +18,9 @@ if TYPE_CHECKING:
 
 # what our MCP server needs of a run's environment, for agents that don't pass on all of it
 SERVER_VARIABLES = (
-    *("OVERHAND_PROJECT", "OVERHAND_TASK", "OVERHAND_RUN", "OVERHAND_DEPTH", "OVERHAND_MCP_BLOCK", "OVERHAND_STATE"),
-    *(
-        "HOME",
-        "PATH",
-        "PYTHONPATH",
-        "TMPDIR",
-        "USER",
-        "LOGNAME",
-        "XDG_CONFIG_HOME",
-        "XDG_STATE_HOME",
-        "XDG_RUNTIME_DIR",
-    ),
+    *("OVERHAND_PROJECT", "OVERHAND_HOME", "OVERHAND_TASK", "OVERHAND_RUN", "OVERHAND_DEPTH", "OVERHAND_MCP_BLOCK"),
+    *("OVERHAND_STATE", "HOME", "PATH", "PYTHONPATH", "TMPDIR", "USER", "LOGNAME"),
+    *("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"),
 )
 
 HOOK_SECONDS = 20  # for our stop hook; after that the agent stops anyway
@@ -67,7 +58,7 @@ def stop_hook(agent: Agent, job: Job) -> str:
     """
     if not agent.options.get("hooks", True):
         return ""
-    return shlex.join((sys.executable, "-P", "-m", "overhand.verbs.hook", job.project, job.place))
+    return shlex.join((sys.executable, "-P", "-m", "overhand.verbs.hook", job.home, job.place))
 
 
 def mcp_server_command(agent: Agent) -> tuple[str, ...]:

@@ -66,6 +66,7 @@ def main(argv: list[str] | None = None) -> int:
 def _run(words: list[str], progress: _Progress, *, as_json: bool) -> int:
     from overhand.verbs import open_session
     from overhand.cli.parse import parse
+    from overhand.system import home_of_run
 
     parsed = parse(words)
     if parsed.help:
@@ -75,7 +76,7 @@ def _run(words: list[str], progress: _Progress, *, as_json: bool) -> int:
         return 0
     verb = parsed.verb
     there = not as_json and sys.stdout.isatty() and sys.stdin.isatty()  # a person can be asked
-    here = "." if verb.name == "init" and "OVERHAND_PROJECT" not in os.environ else None  # it means this folder
+    here = "." if verb.name == "init" and not home_of_run() else None  # it means this folder
     session = open_session(
         parsed.project or here,
         "cli",

@@ -14,6 +14,7 @@ from overhand.system import (
     ancestors_of,
     boot_id,
     environment_of,
+    home_of_run,
     known_sessions,
     load_line,
     lock_holder,
@@ -156,7 +157,7 @@ def find_caller(store: Store) -> Caller:
 def _claimed(store: Store) -> Caller | None:
     """The run that the environment names, where its record cannot be read, as in some sandboxes: no person."""
     task_id, run_id = (os.environ.get(name, "") for name in ("OVERHAND_TASK", "OVERHAND_RUN"))
-    if os.environ.get("OVERHAND_PROJECT") != store.root or not (is_task_id(task_id) and is_run_id(run_id)):
+    if home_of_run() != store.root or not (is_task_id(task_id) and is_run_id(run_id)):
         return None
     there = run_id in store.workspace_files(task_id).names("runs") and store.log_size(task_id) < 0
     return Caller(task_id, run_id, can_delegate=False, level="read") if there else None

@@ -140,6 +140,22 @@ _CREATED = ("handle", "title", "agent", "kind", "priority", "path", "depth", "le
             "cause", "node", "plan")  # fmt: skip
 
 
+class TreeReady(Event):
+    """The task has a working tree of its own, and nothing has run in it yet."""
+
+    e = "tree.ready"
+    path: str
+    base: str = ""  # the commit of the project that it began from; empty in a repository without any
+    start: str = ""  # the commit, in a repository of ours, of that and of what was carried over
+    behind: int | None = None  # commits that the branch's upstream has and the base hasn't, as of the last fetch
+    carried: int = 0  # uncommitted files that came along
+    left: Sequence[str] = ()  # those that did not, and why; the first ones
+    ports: Sequence[int] = ()  # the first of its block, and how many
+
+    def apply(self, task: Task) -> None:
+        task.tree = self
+
+
 class Accepted(Event):
     """The task is queued for its next run."""
 

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar, Self, dataclass_transform
 
-    from overhand.record.events import CheckpointSaved, ControlHandled, PhaseMoved, StageSet
+    from overhand.record.events import CheckpointSaved, ControlHandled, PhaseMoved, StageSet, TreeReady
     from overhand.words import Headline
 
     Line = dict[str, Any]  # of a log
@@ -279,6 +279,7 @@ class Task:
     phases: list[PhaseMoved]
     item: Item | None = None
     tag: ShownTag | None = None
+    tree: TreeReady | None = None  # where its runs work, if that is not the project itself
     staged: StageSet | None = None  # the stage that a person, or another program, gave its item
     damage: tuple[tuple[int, str], ...] = ()  # lines of its log that cannot be read, and why; the first ten
     requeued: int = 0  # how often it was queued again by itself since it was last asked for
@@ -401,8 +402,12 @@ class Task:
 
     @property
     def writes_here(self) -> bool:
-        """Whether a coding agent works in the checkout itself: until each has a tree of its own, one at a time."""
-        return bool(self.settings.get("real")) and self.level != "read"
+        """Whether a coding agent works in the checkout itself: those go one at a time."""
+        return bool(self.settings.get("real")) and self.level != "read" and self.tree is None
+
+    def workplace(self, project: str) -> str:
+        """The folder in which its runs and checks work: its tree, or the project."""
+        return self.tree.path if self.tree else project
 
     @property
     def queue_place(self) -> tuple[str, float, str, str, int]:

@@ -117,9 +117,10 @@ def snapshot(store: Store, task: Task, run: str | None, checkpoint_id: str, reas
     began = run or (task.runs[-1].id if task.runs else None)
     at_work = task.run(began) if began else None
     enter = walls.enter_git(store, shielded=at_work is not None and at_work.is_shielded)
-    now = worktree.tree_snapshot(store.root, enter)
+    root = task.workplace(store.root)
+    now = worktree.tree_snapshot(root, enter)
     before = read_state(f"{store.run_folder(task.id, began)}/tree.json") if began else None
-    changed = worktree.changed_between(store.root, before, now, enter)
+    changed = worktree.changed_between(root, before, now, enter)
     used, limit = own_spending(task).tokens, own_cap(task).tokens
     return Checkpoint(
         checkpoint_id=checkpoint_id,

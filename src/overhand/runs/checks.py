@@ -110,7 +110,7 @@ def _run_all(
         if actor.store.recorded(task.id).is_unwanted:
             break
         argv = [*enter, "/bin/sh", "-c", check.command]
-        after, timed_out = _run_one(argv, place, tree=actor.store.root, env=actor.env, timeout=timeout)
+        after, timed_out = _run_one(argv, place, tree=task.workplace(actor.store.root), env=actor.env, timeout=timeout)
         base = next((fact.after for fact in before if fact.command == check.command), None)
         facts.append(
             CheckFact(

@@ -168,7 +168,7 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
     place = folders.place
     summary = stream_summary(place, ended.driver)
     returned = evidence.read_return(folders, spec, collected.given, summary, collected.problems)
-    root = actor.store.root
+    root = task.workplace(actor.store.root)
     promised = promises_files(handoff)
     baseline = worktree.read_baseline(folders.record) if promised else {}
     tree = work.look_at_tree(actor, task, ended) if spec.get("tree", True) else work.TreeNow()
@@ -199,7 +199,7 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
         escalated=(called.reason or "no reason given") if (called := task.escalation(ended.id)) else "",
         delegated=len(task.awaited_children(ended.id)),
         changed=tuple(tree.changed or ()) if not company else (),
-        work=work.work_of(actor, tree, ended, company, ran),
+        work=work.work_of(root, tree, ended, company, ran),
         contract=str(spec.get("contract") or ""),
         asked_by_person=task.depth <= 1,
         read_only=task.level == "read",

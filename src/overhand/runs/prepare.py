@@ -50,7 +50,7 @@ def prepare(actor: Actor, task: Task) -> Prepared:
     if task.checks and not task.runs:
         checks.checks_before(actor, task, walls.enter_checks(actor.store) if shield.enter else ())
     enter = walls.enter_git(actor.store, shielded=bool(shield.enter))  # another run may have written there before
-    tree = worktree.tree_snapshot(actor.store.root, enter, steering=bool(task.checks))
+    tree = worktree.tree_snapshot(task.workplace(actor.store.root), enter, steering=bool(task.checks))
     return Prepared(agent, handoff, text, tree, shield=shield)
 
 
@@ -74,7 +74,7 @@ def take_baseline(store: Store, task: Task, handoff: Handoff) -> None:
         return
     path = f"{store.record(task.id)}/baseline.json"
     if not os.path.exists(path):
-        write_file(path, json.dumps(worktree.baseline(store.root, handoff.deliverables)))
+        write_file(path, json.dumps(worktree.baseline(task.workplace(store.root), handoff.deliverables)))
 
 
 def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -> Job:
@@ -92,7 +92,8 @@ def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepare
         workspace=folders.workspace,
         handoff=f"{folders.workspace}/HANDOFF.md",
         output=f"{desk}/OUTPUT.md",
-        project=store.root,
+        project=task.workplace(store.root),
+        home=store.root,
         place=place,
         record=folders.record,
         desk=desk,
@@ -153,7 +154,7 @@ def keep_given(locked: LockedTask, run_id: str, prepared: Prepared) -> None:
     kept: dict[str, str | bytes] = {}
     if prepared.tree is not None:
         own = [task.tag.path] if task.tag else []
-        kept["tree.json"] = dump_line(worktree.with_own(store.root, prepared.tree, own))
+        kept["tree.json"] = dump_line(worktree.with_own(task.workplace(store.root), prepared.tree, own))
     if task.contract and task.contract.endswith(".json"):
         kept["contract.json"] = _schema_of(store, task) or b"{}"
     if kept:

@@ -182,8 +182,9 @@ def run_environment(store: Store, task: Task, run_id: str, allowance: Amount | N
         "OVERHAND_CONTEXT": f"{desk}/context.json",
         "OVERHAND_USAGE": f"{desk}/usage.jsonl",
         "OVERHAND_DEPTH": str(task.depth),
-        "OVERHAND_PROJECT": store.root,
-        "PWD": store.root,
+        "OVERHAND_PROJECT": task.workplace(store.root),
+        "OVERHAND_HOME": store.root,
+        "PWD": task.workplace(store.root),
     }
     if inputs := inputs_file_of(store, task):
         env["OVERHAND_INPUTS"] = inputs

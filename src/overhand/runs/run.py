@@ -137,7 +137,7 @@ def start_run(actor: Actor, task_id: str) -> bool:
             shim = start_detached(
                 place,
                 launch.argv if builder.bridges else (*job.enter, *launch.argv),
-                cwd=actor.store.root,
+                cwd=locked.task.workplace(actor.store.root),
                 env={
                     **outside_runs(actor.env),
                     **prompt.run_environment(actor.store, locked.task, run_id, prepared.allowance),

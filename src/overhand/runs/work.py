@@ -35,7 +35,7 @@ class TreeNow:
 
 def look_at_tree(actor: Actor, task: Task, ended: Run) -> TreeNow:
     """What changed, by content, since this run and since the task's first one."""
-    root, store = actor.store.root, actor.store
+    root, store = task.workplace(actor.store.root), actor.store
     before = {run.id: read_state(f"{store.run_folder(task.id, run.id)}/tree.json") for run in task.runs}
     before.setdefault(ended.id, None)
     if before[ended.id] is None:
@@ -92,14 +92,14 @@ def company_of(actor: Actor, task: Task, ended: Run) -> list[str]:
     ]
 
 
-def work_of(actor: Actor, tree: TreeNow, ended: Run, company: Sequence[str], checks: Sequence[CheckFact]) -> Work:
+def work_of(root: str, tree: TreeNow, ended: Run, company: Sequence[str], checks: Sequence[CheckFact]) -> Work:
     """The same for the verdict; what only a check that turned from red to green asks for is looked at only then."""
     changed = tree.since_first
     turned = any(check.passed and check.before not in (0, None) for check in checks)
     suspects, inline = list(changed or ()), []
     if turned and changed and tree.first is not None:
-        suspects = worktree.can_be_own(actor.store.root, tree.first, changed, tree.enter)
-        inline = worktree.with_inline_tests(actor.store.root, changed)
+        suspects = worktree.can_be_own(root, tree.first, changed, tree.enter)
+        inline = worktree.with_inline_tests(root, changed)
     return Work(
         changed=None if changed is None else tuple(changed),
         suspects=tuple(suspects),

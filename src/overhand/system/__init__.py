@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from overhand.system.git import tag_commit, tracked_files
     from overhand.system.jsonline import dump_line, dump_spaced, load_line
     from overhand.system.machine import LINUX, ancestors_of, boot_id, command_line_has, environment_of, epoch_of
-    from overhand.system.machine import find_program, held_lives, known_sessions, machine_id, mask_secrets
-    from overhand.system.machine import now_stamp, outside_runs, pid_namespace, pidfd, secret_variables, shim_place
-    from overhand.system.machine import shown_address, start_time
+    from overhand.system.machine import find_program, held_lives, home_of_run, known_sessions, machine_id
+    from overhand.system.machine import mask_secrets, now_stamp, outside_runs, pid_namespace, pidfd
+    from overhand.system.machine import secret_variables, shim_place, shown_address, start_time
     from overhand.system.members import Members, become_subreaper, process_table, send_signal
     from overhand.system.shield import Plan, Walls, plan_mounts, probe_shield, shield_facts, shield_words
     from overhand.system.shield import wanted_shield
@@ -41,7 +41,7 @@ else:
             "git": "is_safe_directory is_untracked linked_worktrees repository_of run_git tag_commit tracked_files",
             "jsonline": "dump_line dump_spaced load_line",
             "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of find_program held_lives "
-            "known_sessions machine_id mask_secrets now_stamp outside_runs pid_namespace pidfd "
+            "home_of_run known_sessions machine_id mask_secrets now_stamp outside_runs pid_namespace pidfd "
             "secret_variables shim_place shown_address start_time",
             "members": "Members become_subreaper process_table send_signal",
             "shield": "Plan Walls plan_mounts probe_shield shield_facts shield_words wanted_shield",

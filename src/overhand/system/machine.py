@@ -20,6 +20,14 @@ SHIM_NAME = b"overhand-shim"
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
 
+def home_of_run() -> str:
+    """The project of the run around this process, as the environment says; empty outside of one.
+
+    A run works in that project or in a tree of its own, which OVERHAND_PROJECT names.
+    """
+    return os.environ.get("OVERHAND_HOME") or os.environ.get("OVERHAND_PROJECT", "")
+
+
 def find_program(name: str, path: str | None = None) -> str | None:
     """Where a program is installed; as `shutil.which`, without its imports.
 

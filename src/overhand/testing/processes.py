@@ -24,7 +24,8 @@ PATIENCE = 60.0
 
 def of_project(project: Path) -> dict[int, float]:
     """Living processes of this project: pid and start time."""
-    found = {pid for pid in pids() if environment_of(pid, "OVERHAND_PROJECT") == str(project)}
+    variables = ("OVERHAND_HOME", "OVERHAND_PROJECT")
+    found = {pid for pid in pids() if str(project) in (environment_of(pid, name) for name in variables)}
     found |= supervisors(project) | _strays(project)
     found.discard(os.getpid())
     return {pid: started for pid in found if (started := start_time(pid)) is not None}

@@ -10,6 +10,7 @@ import os
 
 from overhand.errors import NotFound, OverhandError, Refused, storage_failed
 from overhand.record import Store, find_root
+from overhand.system import home_of_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ def open_session(
     read: Callable[[str], str | None] | None = None,
 ) -> Session:
     """The project of this call: the one named, the one of the run we are in, or the one around us."""
-    inside = os.environ.get("OVERHAND_PROJECT")
+    inside = home_of_run()
     if given is None and inside and os.path.isdir(inside):
         given = inside
     try:
