@@ -39,6 +39,7 @@ CASES = {
     "delegation": "a delegation with files and commands",
     "question": "a question in the middle of a run",
     "repair": "a return that is invalid or missing, mended in its session",
+    "contract": "an output contract that it is shown, read without a repair",
     "killed": "`kill -9`, then `resume` in its session",
     "denied": "what its level withholds is denied",
     "granted": "what its level withholds is asked of you, and granted",
