@@ -59,7 +59,7 @@ def test_the_record_of_a_deleted_project_goes_when_its_last_process_has_ended(ho
     go = house.path.parent / "go"
     house.shell("long", f"until [ -e {go} ]; do sleep 0.05; done")
     task = house.delegate("long", "--agent", "long")
-    house.running(task)
+    until(lambda: house.starts(task) == 1, "the agent at work")  # it needs the folder until then
     record = house.project.record
     if left != "a supervisor":
         house.kill_supervisor()
