@@ -157,7 +157,7 @@ def test_git_tells_what_changed_and_tests_are_looked_at_first(overhand_project: 
     look = shown["look_at"]
     assert {"a.txt", "b.txt", "tests/test_a.py"} <= set(look["changed"])
     assert look["sensitive"] == ["tests/test_a.py"]
-    assert "tests, checks, CI or settings changed: tests/test_a.py" in overhand_project.run("show", "-").out
+    assert "look at  tests: tests/test_a.py (new)" in overhand_project.run("show", "-").out
 
 
 def test_a_task_that_may_only_read_must_not_change_files(overhand_project: ProjectDir) -> None:

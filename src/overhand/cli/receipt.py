@@ -32,14 +32,13 @@ def brief(payload: Payload) -> Iterator[str]:
     for number, row in enumerate(payload.get("tasks", [payload])):
         if number:
             yield ""
-        yield f"{row['handle'] or '-'}  {printable(row['title'])}"
+        yield f"{row['handle'] or '-'}  {one_line(row['title'], _MOST_WIDE)}"
         yield f"   {_verdict(row)}"
-        if row["summary"]:
-            yield f"   {_said(row)}{printable(row['summary'])}"
+        yield from _summary(row, _FEW_LINES)
         for problem in row["problems"]:
             if problem["level"] == "error":
                 form = "form: " if problem.get("of") == "form" else ""
-                yield f"   ! {form}{printable(problem['message'])}"
+                yield f"   ! {form}{one_line(problem['message'], _MOST_WIDE)}"
         for one in row["questions"]:
             if one["answered"] is None:
                 options = " / ".join(one_line(option, 60) for option in one["options"])
@@ -63,7 +62,7 @@ def _verdict(payload: Payload) -> str:
 
 
 def whole(payload: Payload) -> Iterator[str]:
-    yield f"{colour(str(payload['handle'] or '-'), 'bold')}  {colour(printable(payload['title']), 'bold')}"
+    yield f"{colour(str(payload['handle'] or '-'), 'bold')}  {colour(one_line(payload['title'], _MOST_WIDE), 'bold')}"
     started = payload["status"] is not None or payload["run_state"] is not None
     headline = payload["headline"] if started and payload["headline"] != payload["status"] else ""
     yield f"   {_verdict(payload)}   {colour(headline, 'dim')}".rstrip()
@@ -76,7 +75,7 @@ def whole(payload: Payload) -> Iterator[str]:
         yield f"   {of_plan(payload)}"
     if payload["summary"]:
         yield ""
-        yield from (f"   {line}" for line in f"{_said(payload)}{printable(payload['summary'])}".splitlines())
+        yield from _summary(payload, _MOST_LINES)
     if payload["status"] is not None:
         yield ""
         for name, part in _OF_PLAN if _is_plan(payload) else _PARTS:
@@ -108,20 +107,25 @@ def _is_plan(payload: Payload) -> bool:
     return "conflicts" in payload
 
 
-def _said(payload: Payload) -> str:
-    """The summary of a claim that did not hold is only what the agent said."""
-    return "it said: " if payload["claimed"] not in (None, payload["status"]) else ""
+def _summary(payload: Payload, most: int) -> Iterator[str]:
+    """Ours as it stands; what the agent said is quoted line by line, so that it never looks like a verdict of ours."""
+    if payload["claimed"] is None or _is_plan(payload):
+        yield from (f"   {line}" for line in [one_line(payload["summary"], _MOST_WIDE)] if line)
+        return
+    if payload["summary"] and payload["claimed"] != payload["status"]:
+        yield "   it said:"  # a claim that did not hold
+    yield from (f"   | {line}" for line in _first_lines(payload["summary"], payload["handle"], most))
 
 
-def _first_lines(text: str, handle: object) -> Iterator[str]:
+_FEW_LINES, _MOST_LINES, _MOST_WIDE = 10, 40, 1000
+
+
+def _first_lines(text: str, handle: object, most: int = _MOST_LINES) -> Iterator[str]:
     """What fits on a screen; OUTPUT.md has the rest."""
     rows = printable(text).splitlines()
-    yield from (row[:_MOST_WIDE] + ("…" if len(row) > _MOST_WIDE else "") for row in rows[:_MOST_LINES])
-    if len(rows) > _MOST_LINES:
-        yield f"… {counted(len(rows) - _MOST_LINES, 'more line')}: overhand show {handle} --output"
-
-
-_MOST_LINES, _MOST_WIDE = 40, 1000
+    yield from (row[:_MOST_WIDE] + ("…" if len(row) > _MOST_WIDE else "") for row in rows[:most])
+    if len(rows) > most:
+        yield f"… {counted(len(rows) - most, 'more line')}: overhand show {handle} --output"
 
 
 def _block(name: str, rows: Iterable[str]) -> Iterator[str]:
@@ -161,12 +165,17 @@ def _unproved(payload: Payload) -> str:
 _PROOFS = {"red-green": "red before, green now", "data": "the data holds what was asked"}
 
 
+_TO_LOOK_AT = ("permission-denied", "changed-unlisted")  # nothing is wrong with them by themselves
+
+
 def _problems(payload: Payload) -> Iterator[str]:
     """What speaks against the result; errors of form are marked, since they do not fail it."""
     for problem in payload["problems"]:
+        if problem["code"] in _TO_LOOK_AT and problem["level"] == "warning":
+            continue
         tone = "red" if problem["level"] == "error" else "yellow"
         form = " of form" if problem.get("of") == "form" else ""
-        yield f"{colour(problem['level'] + form, tone)}  {printable(problem['message'])}"
+        yield f"{colour(problem['level'] + form, tone)}  {one_line(problem['message'], _MOST_WIDE)}"
 
 
 def how_checked(check: Payload, tree: str = "") -> str:
@@ -193,6 +202,14 @@ _KINDS = {
 
 def _look_at(payload: Payload) -> Iterator[str]:
     look = payload.get("look_at") or {}
+    if look.get("git"):
+        yield colour(f"changed under .git: {one_line(', '.join(look['git']), 400)}", "yellow")
+    for group, files in look.get("groups", {}).items():
+        if files:
+            yield colour(f"{group}: {one_line(', '.join(files), 200)}", "yellow")
+    for problem in payload["problems"]:
+        if problem["code"] in _TO_LOOK_AT and problem["level"] == "warning":
+            yield colour(one_line(problem["message"], 400), "yellow")
     if look.get("changed") is None:
         yield "worked in your checkout; git cannot tell here which files changed"
     elif not look.get("alone"):
@@ -201,8 +218,6 @@ def _look_at(payload: Payload) -> Iterator[str]:
         yield f"worked in your checkout beside {beside}; changed meanwhile: {files}"
     else:
         yield f"worked in your checkout; changed: {one_line(', '.join(look['changed']) or 'nothing', 200)}"
-    if look.get("sensitive"):
-        yield colour(f"tests, checks, CI or settings changed: {one_line(', '.join(look['sensitive']), 200)}", "yellow")
     if look.get("leftovers"):
         pids = ", ".join(map(str, look["leftovers"]))
         tried = any(notice.startswith("Processes could not be ended") for notice in payload["notices"])

@@ -5,7 +5,7 @@ from overhand import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from overhand.contracts.check_files import PARTLY_STEERING, first_program, has_inline_tests, is_steering
-    from overhand.contracts.check_files import is_test, own_files, steering_part
+    from overhand.contracts.check_files import is_test, own_files, review_group, steering_part
     from overhand.contracts.compare import canonical_json, compare_with_schema
     from overhand.contracts.data import judge_data, pick_field
     from overhand.contracts.expressions import parse_expression
@@ -15,7 +15,8 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "check_files": "PARTLY_STEERING first_program has_inline_tests is_steering is_test own_files steering_part",
+            "check_files": "PARTLY_STEERING first_program has_inline_tests is_steering is_test own_files review_group "
+            "steering_part",
             "compare": "canonical_json compare_with_schema",
             "data": "judge_data pick_field",
             "expressions": "parse_expression",

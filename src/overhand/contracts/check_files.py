@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
 # files of tests, by convention: folders with all that is in them, and names
 TEST_FOLDERS = frozenset(
@@ -79,6 +79,51 @@ _INLINE_TESTS = {  # tests that stand in the source itself
     ".rs": re.compile(r"#\[(?:\w+::)*test\b|#\[cfg\(test\)|//[/!]\s*```"),
     ".zig": re.compile(r"^test\b", re.MULTILINE),
 }
+
+
+# what else a reviewer looks at first, by names and by folders; the first group that fits counts
+_REVIEWED = {
+    "CI": (
+        *(".github/*", ".gitlab-ci.y*ml", ".gitlab/*", ".circleci/*", ".travis.yml", "Jenkinsfile*", ".drone.y*ml"),
+        *("azure-pipelines.y*ml", "bitbucket-pipelines.yml", ".buildkite/*", ".woodpecker*", ".forgejo/*", ".gitea/*"),
+        *("appveyor.yml", ".appveyor.yml", "cloudbuild.y*ml", ".ci/*"),
+    ),
+    "lock files": (
+        *("*.lock", "*.lockb", "*.lockfile", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "go.sum"),
+        *("requirements*.txt", "constraints*.txt", "Package.resolved"),
+    ),
+    "settings": (
+        *(".git*", ".husky/*", ".githooks/*", ".pre-commit*", "lefthook.y*ml", ".overhand/*", ".claude/*", ".codex/*"),
+        *(".gemini/*", ".opencode/*", ".goose/*", ".qwen/*", ".cursor/*", ".cursorrules", ".windsurf/*", ".mcp.json"),
+        *("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".vscode/*", ".idea/*", ".devcontainer/*", ".env", ".env.*", ".envrc"),
+        *(
+            "pyproject.toml",
+            "package.json",
+            "setup.py",
+            "Cargo.toml",
+            "go.mod",
+            "Gemfile",
+            "composer.json",
+            "*.gradle*",
+        ),
+        *("pom.xml", "tsconfig*.json", ".eslintrc*", "eslint.config.*", "mypy.ini", ".mypy.ini", "ruff.toml"),
+        *(".ruff.toml", ".flake8", ".coveragerc", "codecov.y*ml", ".codecov.y*ml", "Dockerfile*", "*.Dockerfile"),
+        *("docker-compose*", "compose.y*ml", ".tool-versions", "mise.toml", "flake.nix", "CODEOWNERS", ".netrc"),
+    ),
+}
+
+
+def review_group(path: str, own: Container[str] = ()) -> str:
+    """Why a reviewer looks at a changed file before others; empty if there is no reason. `own` are a check's own."""
+    if is_test(path):
+        return "tests"
+    name = path.rpartition("/")[2]
+    if name not in PARTLY_STEERING and (path in own or is_steering(path)):
+        return "checks"
+    for group, patterns in _REVIEWED.items():
+        if any(fnmatch.fnmatchcase(name, one) or fnmatch.fnmatchcase(f"/{path}", f"*/{one}") for one in patterns):
+            return group
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,13 +205,7 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
         read_only=task.level == "read",
         strict=task.strict,
     )
-    look_at = {
-        "changed": tree.changed,
-        "alone": not company,
-        "company": company,
-        "sensitive": worktree.sensitive(tree.changed or ()),
-        "leftovers": ended.leftovers,
-    }
+    look_at = work.to_look_at(root, tree, ended, company, ran)
     return Case(actor, task, ended, folders, returned, found, look_at)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand.documents import Problem, Return, as_errors, shorten
+from overhand.documents import Problem, Return, as_errors, one_line, shorten
 from overhand.runs.proof import Verification, Work, verification
 from overhand.words import CLAIMS
 
@@ -217,7 +217,7 @@ def _summary(evidence: Evidence, status: str) -> str:
     if evidence.returned and evidence.returned.status:
         return "The agent gave no summary."
     if status == "completed":
-        said = f" It said: {shorten(evidence.last_words, 400)}" if evidence.last_words.strip() else ""
+        said = f" It said: {shorten(one_line(evidence.last_words), 400)}" if evidence.last_words.strip() else ""
         return f"No report.{said}"
     if evidence.escalated:
         return f"It called for a person: {evidence.escalated}"

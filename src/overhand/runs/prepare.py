@@ -50,7 +50,7 @@ def prepare(actor: Actor, task: Task) -> Prepared:
     if task.checks and not task.runs:
         checks.checks_before(actor, task, walls.enter_checks(actor.store) if shield.enter else ())
     enter = walls.enter_git(actor.store, shielded=bool(shield.enter))  # another run may have written there before
-    tree = worktree.tree_snapshot(task.workplace(actor.store.root), enter, steering=bool(task.checks))
+    tree = worktree.tree_snapshot(task.workplace(actor.store.root), enter, steering=bool(task.checks), git=True)
     return Prepared(agent, handoff, text, tree, shield=shield)
 
 

@@ -6,11 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from overhand.contracts import own_files, review_group
 from overhand.record import read_state
 from overhand.runs import walls, worktree
 from overhand.runs.checks import base_checked
 from overhand.runs.proof import Work
-from overhand.system import dump_line, epoch_of, put_file
+from overhand.system import changed_marks, dump_line, epoch_of, git_marks, put_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,8 @@ class TreeNow:
     changed: list[str] | None = None  # since this run, or the one that it repairs; None: unknown
     since_first: list[str] | None = None  # by the task's runs
     enter: tuple[str, ...] = ()  # words that put up a shield around git
+    base: dict[str, Any] | None = None  # the tree before this run, or the one that it repairs
+    git: tuple[str, ...] = ()  # what became another one under `.git` since then
 
 
 def look_at_tree(actor: Actor, task: Task, ended: Run) -> TreeNow:
@@ -45,13 +48,23 @@ def look_at_tree(actor: Actor, task: Task, ended: Run) -> TreeNow:
     own = worktree.changed_between(root, before[ended.id], now, enter)
     if task.checks and own is not None:
         put_file(f"{store.run_folder(task.id, ended.id)}/{_CHANGED}", dump_line({"changed": own}) + "\n")
-    changed = worktree.changed_between(root, before[first_attempt(task, ended).id], now, enter)
+    base = before[first_attempt(task, ended).id]
+    changed = worktree.changed_between(root, base, now, enter)
     first = before[task.runs[0].id] if task.runs else before[ended.id]
     since_first = worktree.changed_between(root, first, now, enter)
     if since_first is not None and task.checks and len(before) > 1:
         made = _made_by_runs(actor, task, ended, own)
         since_first = [path for path in since_first if made is None or path in made]
-    return TreeNow(first, changed, since_first, enter)
+    return TreeNow(first, changed, since_first, enter, base, _changed_in_git(root, task, base))
+
+
+def _changed_in_git(root: str, task: Task, base: dict[str, Any] | None) -> tuple[str, ...]:
+    """Hooks, settings and refs that became others; without the tags of its checkpoints, which are ours."""
+    marks = (base or {}).get("git")
+    if not marks:
+        return ()
+    tags = {f"refs/tags/{one.id} (new)" for one in task.checkpoints}
+    return tuple(one for one in changed_marks(marks, git_marks(root)) if one not in tags)
 
 
 def first_attempt(task: Task, ended: Run) -> Run:
@@ -107,3 +120,27 @@ def work_of(root: str, tree: TreeNow, ended: Run, company: Sequence[str], checks
         company=tuple(company),
         leftovers=bool(ended.leftovers),
     )
+
+
+def to_look_at(
+    root: str, tree: TreeNow, ended: Run, company: Sequence[str], checks: Sequence[CheckFact]
+) -> dict[str, Any]:
+    """What a reviewer looks at: what changed, and of that first what decides over checks, builds and agents."""
+    changed = tree.changed or []
+    own = {one.path for check in checks for one in own_files(check.command, changed, check.files)}
+    groups = {path: group for path in changed if (group := review_group(path, own))}
+    how = worktree.how_changed(root, tree.base, list(groups), tree.enter)
+    order = sorted(groups, key=lambda path: (_GROUPS.index(groups[path]), _CHANGES.index(how[path]), path))
+    return {
+        "changed": tree.changed,
+        "alone": not company,
+        "company": list(company),
+        "git": list(tree.git),
+        "sensitive": order,
+        "groups": {group: [f"{path} ({how[path]})" for path in order if groups[path] == group] for group in _GROUPS},
+        "leftovers": ended.leftovers,
+    }
+
+
+_GROUPS = ("tests", "checks", "CI", "settings", "lock files")
+_CHANGES = ("deleted", "emptied", "changed", "new")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from overhand.contracts import PARTLY_STEERING, has_inline_tests, is_steering, is_test, steering_part
 from overhand.record import read_state
 from overhand.runs.judge import FileFact
-from overhand.system import repository_of, run_git
+from overhand.system import git_marks, repository_of, run_git
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,14 +22,11 @@ Print = list[Any]  # [sha256, ctime_ns, inode]
 _EMPTY_BY_NATURE = ("__init__.py", "py.typed", ".gitkeep", ".keep", ".nojekyll")
 _FIELDS = {"1 ": 8, "u ": 10, "? ": 1}  # kinds of entries in git's listing, and how many fields precede the path
 _MAX_FILE, _MAX_READ = 50 << 20, 256 << 20  # bytes of a file, and of all of them, that are read to compare them
+_MOST_ASKED = 200  # paths that git is asked for
 _BYPRODUCTS = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
 # folders of installed or built things, in which nobody looks for a project's tests
 _INSTALLED = frozenset(
     {"node_modules", ".venv", "venv", "site-packages", ".tox", ".nox", "target", "dist", "build", ".agent-workspaces"}
-)
-_SENSITIVE = (
-    *("test", "spec", "conftest", ".github", ".gitlab-ci", ".ci", "jenkinsfile", "makefile", "tox.ini", "noxfile"),
-    *("pyproject.toml", "package.json", ".overhand", ".claude", ".pre-commit", "dockerfile"),
 )
 
 
@@ -190,11 +187,14 @@ def _named_fact(root: str, path: str, gone: bool, parents: dict[str, str]) -> Fi
     return FileFact(shown, exists=exists or gone, empty=empty and not gone, inside=is_inside)
 
 
-def tree_snapshot(root: str, enter: Sequence[str] = (), *, steering: bool = False) -> dict[str, Any] | None:
+def tree_snapshot(
+    root: str, enter: Sequence[str] = (), *, steering: bool = False, git: bool = False
+) -> dict[str, Any] | None:
     """HEAD and the files that differ from it, each with a mark of its content; None where git cannot tell.
 
     `enter` are words that put up a shield around git: an agent may have written what it reads. `steering` adds what
-    git does not show and a check may depend on: it is compared where a check was red before.
+    git does not show and a check may depend on: it is compared where a check was red before. `git` adds marks of what
+    steers git itself.
     """
     top = repository_of(root)
     # for a submodule's own changes git would start another git in it, which reads its configuration
@@ -217,6 +217,8 @@ def tree_snapshot(root: str, enter: Sequence[str] = (), *, steering: bool = Fals
         parts = [path for path in dirty if path.endswith(PARTLY_STEERING)]
         found["parts"] = {path: _part_now(root, path) for path in parts}
         found["hidden"] = {path: marks.of(path) for path in _hidden(root, enter)}
+    if git:
+        found["git"] = git_marks(root)
     return found
 
 
@@ -327,6 +329,19 @@ def with_inline_tests(root: str, paths: Iterable[str]) -> list[str]:
     return found
 
 
-def sensitive(paths: Iterable[str]) -> list[str]:
-    """Changes a person should look at first: tests, checks, CI, settings."""
-    return [path for path in paths if any(word in path.lower() for word in _SENSITIVE)]
+def how_changed(
+    root: str, before: dict[str, Any] | None, paths: Sequence[str], enter: Sequence[str] = ()
+) -> dict[str, str]:
+    """What happened to changed files since a snapshot: each deleted, emptied, changed or new."""
+    known = {path for path, mark in (before or {"dirty": {}})["dirty"].items() if mark != "gone"}
+    if before and before["head"] and paths:
+        listed = run_git(root, "ls-tree", "-z", "--name-only", before["head"], "--", *paths[:_MOST_ASKED], enter=enter)
+        known |= {path for path in (listed or "").split("\0") if path and path not in before["dirty"]}
+    found = {}
+    for path in paths:
+        try:
+            is_empty = os.lstat(os.path.join(root, path)).st_size == 0
+            found[path] = ("emptied" if is_empty else "changed") if path in known else "new"
+        except OSError:
+            found[path] = "deleted"
+    return found

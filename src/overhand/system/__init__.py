@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from overhand.system.files import write_file, write_new
     from overhand.system.git import is_safe_directory, is_untracked, linked_worktrees, repository_of, run_git
     from overhand.system.git import tag_commit, tracked_files
+    from overhand.system.git_steering import changed_marks, git_marks
     from overhand.system.jsonline import dump_line, dump_spaced, load_line
     from overhand.system.machine import LINUX, ancestors_of, boot_id, command_line_has, environment_of, epoch_of
     from overhand.system.machine import find_program, held_lives, home_of_run, known_sessions, machine_id
@@ -39,6 +40,7 @@ else:
             "is_own is_stopped is_there kernel_holder lock_holder names_in put_file put_new random_text "
             "read_file read_given read_named remove_file second_name size_of write_file write_new",
             "git": "is_safe_directory is_untracked linked_worktrees repository_of run_git tag_commit tracked_files",
+            "git_steering": "changed_marks git_marks",
             "jsonline": "dump_line dump_spaced load_line",
             "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of find_program held_lives "
             "home_of_run known_sessions machine_id mask_secrets now_stamp outside_runs pid_namespace pidfd "

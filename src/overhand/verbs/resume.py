@@ -194,7 +194,7 @@ def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened
     task = session.store.task(task_id)
     shield = shield_of(actor, agent, task, handoff, opened=True)
     enter = enter_git(session.store, shielded=task.runs[-1].is_shielded)
-    prepared = Prepared(agent, handoff, text, tree_snapshot(session.root, enter), shield=shield)
+    prepared = Prepared(agent, handoff, text, tree_snapshot(session.root, enter, git=True), shield=shield)
     with session.store.lock(task_id, actor.by) as locked:
         require_runnable(session, locked.task, again=True)
         before = locked.task.runs[-1].id
