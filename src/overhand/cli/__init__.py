@@ -175,6 +175,8 @@ def _print(verb: Verb, answer: Reply, *, as_json: bool) -> int:
 
         for line in lines(verb.name, answer):
             print(line, flush=answer.stream is not None)
+        for line in answer.payload.get("unmet", ()):
+            print(line)
     sys.stdout.flush()
     return answer.code
 

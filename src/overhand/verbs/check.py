@@ -23,7 +23,7 @@ from overhand.policy import (
 from overhand.record import ABSENT, Rechecked, read_log
 from overhand.system import MAX_PLAN, random_text, read_file, read_named, write_file
 from overhand.verbs.tasks import MAX_RESULT, read_result
-from overhand.verbs.verb import Reply, Session, about_task, is_file
+from overhand.verbs.verb import Reply, Session, about_task, is_file, with_requirement
 
 if TYPE_CHECKING:
     from overhand.documents import Problem
@@ -31,7 +31,15 @@ if TYPE_CHECKING:
     from overhand.runs import Fact, Verification
 
 
-def check(session: Session, file_or_id: str | None = None, stdin: bool = False, strict: bool = False) -> Reply:
+def check(
+    session: Session,
+    file_or_id: str | None = None,
+    stdin: bool = False,
+    strict: bool = False,
+    require: str | None = None,
+) -> Reply:
+    if require and (stdin or (file_or_id and is_file(file_or_id))):
+        raise BadInput("--require is about a task, not a document.", "Name the task: overhand check 3 --require proved")
     if stdin:
         return _lint(session, file_or_id or "-", sys.stdin.buffer.read(MAX_PLAN + 1), strict)
     if file_or_id is None:
@@ -39,7 +47,7 @@ def check(session: Session, file_or_id: str | None = None, stdin: bool = False, 
     if is_file(file_or_id):
         raw = read_named(file_or_id, "document", "Name an existing file, a task, or use --stdin.")
         return _lint(session, file_or_id, raw, strict)
-    return _check_task(session, session.store.resolve(file_or_id))
+    return with_requirement(_check_task(session, session.store.resolve(file_or_id)), require)
 
 
 def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Reply:

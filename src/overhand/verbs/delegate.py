@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 def delegate_task(session: Session, /, **given: Any) -> Reply:
     """Accept a task; a supervisor runs it."""
+    require = given.pop("require", None)
     brief = brief_from_words(given)
+    if require and not (brief.wait and not brief.no_start):
+        raise BadInput("--require needs the result.", "Add --wait, or ask later: overhand wait - --require proved")
     task, agent, draft, config = accept(session, brief)
     with Recorded(task):
         held = "" if brief.no_start else session.hand_over([task.id])
@@ -44,7 +47,7 @@ def delegate_task(session: Session, /, **given: Any) -> Reply:
 
             if held:
                 raise Refused(held)
-            return wait_for_tasks(session, [task.id], None, verb="delegate")
+            return wait_for_tasks(session, [task.id], None, verb="delegate", require=require)
         receipt = _receipt(session, task, agent, config, draft.handoff, draft.problems)
         if held:
             receipt["reason"] = held

@@ -8,6 +8,9 @@ from overhand.words import CLAIMS
 ID = Arg("ID", "a task: its number, a part of its title, its id, or - for the last one")
 IDS = Arg("ID", ID.help, many=True)
 
+REQUIRE = Arg(
+    "--require WORD", "exit 1, with the reason, if the result is verified less than this", choices=("passing", "proved")
+)
 ITEM_DO = ("list", "approve", "next", "claim", "done", "needs", "dismiss", "new")
 
 DELEGATE = (
@@ -24,6 +27,7 @@ DELEGATE = (
     Arg("--edit", "open the HANDOFF in $EDITOR before it starts"),
     Arg("--no-start", "only prepare the task; start it later with `overhand run`"),
     Arg("--wait", "wait for the result and show progress", short="-w"),
+    REQUIRE,
     Arg("--timeout TIME", "how long the run may take, such as 30m"),
     Arg("--budget AMOUNT", "what it and all below it may use, such as 200k tokens, $5, or both"),
     Arg("--priority P", "order in the queue", choices=("P0", "P1", "P2", "P3")),
@@ -315,7 +319,8 @@ FOR_SCRIPTS = (
         "wait",
         "wait until tasks are judged",
         words=(IDS,),
-        options=(Arg("--timeout TIME", "give up after this long (exit 124)"),),
+        options=(Arg("--timeout TIME", "give up after this long (exit 124)"), REQUIRE),
+        about="In a script, deploy only what is proved: overhand wait 3 --require proved && ./deploy.sh",
     ),
     Verb(
         "monitor",
@@ -493,7 +498,12 @@ FOR_SCRIPTS = (
         "check",
         "lint a document, or run a task's checks again",
         words=(Arg("FILE|ID", "a file (with a / or a suffix), or a task", optional=True),),
-        options=(Arg("--stdin", "read the document from standard input"), Arg("--strict", "warnings count as errors")),
+        options=(
+            Arg("--stdin", "read the document from standard input"),
+            Arg("--strict", "warnings count as errors"),
+            REQUIRE,
+        ),
+        about="For example: overhand check OUTPUT.md · overhand check 3 --require proved",
     ),
 )
 GROUPS = {"everyday": EVERYDAY, "set-up": SET_UP, "for agents": FOR_AGENTS, "for scripts": FOR_SCRIPTS}

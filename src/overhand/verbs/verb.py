@@ -11,6 +11,7 @@ import os
 from overhand.errors import NotFound, OverhandError, Refused, storage_failed
 from overhand.record import Store, find_root
 from overhand.system import home_of_run
+from overhand.words import SHOWN_VERIFICATIONS, VERIFICATIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,6 +179,20 @@ class Reply:
 
     def __init__(self, payload: dict[str, Any], code: int = 0, stream: Iterator[dict[str, Any]] | None = None) -> None:
         self.payload, self.code, self.stream = payload, code, stream
+
+
+def with_requirement(reply: Reply, least: str | None) -> Reply:
+    """The reply, with exit status 1 and the reasons, if a result in it is verified less than `least`."""
+    if least is None:
+        return reply
+    words, unmet = list(SHOWN_VERIFICATIONS), []
+    for one in reply.payload.get("tasks") or [reply.payload]:
+        word = one.get("verification") or "none"
+        if words.index(word) < words.index(least):
+            why = "; ".join(one.get("doubts") or ()) or VERIFICATIONS[word]
+            wanted = f"--require {least} asks for {SHOWN_VERIFICATIONS[least]}"
+            unmet.append(f"Task {one['handle']}: {SHOWN_VERIFICATIONS[word]}, but {wanted}: {why}.")
+    return Reply({**reply.payload, "required": least, "unmet": unmet}, 1 if unmet else reply.code)
 
 
 def about_task(verb: str, task: Task, *fields: str) -> dict[str, Any]:

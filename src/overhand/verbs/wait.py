@@ -14,7 +14,7 @@ from overhand.system import deadline, epoch_of
 from overhand.verbs.ask import question_row
 from overhand.verbs.show import agent_activity, describe_task, mark_seen
 from overhand.verbs.tasks import looks_dead, refresh_task
-from overhand.verbs.verb import Pending, Reply, Session, about_task
+from overhand.verbs.verb import Pending, Reply, Session, about_task, with_requirement
 from overhand.words import option_duration, say_duration
 
 if TYPE_CHECKING:
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from overhand.system import Beneath
 
 
-def wait(session: Session, id: list[str], timeout: str | None = None) -> Reply:
+def wait(session: Session, id: list[str], timeout: str | None = None, require: str | None = None) -> Reply:
     """Until all of them are judged."""
     seconds = None if timeout is None else option_duration("--timeout", timeout)
     task_ids = [session.store.resolve(handle) for handle in id]
-    return wait_for_tasks(session, task_ids, seconds)
+    return wait_for_tasks(session, task_ids, seconds, require=require)
 
 
-def wait_for_tasks(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Reply:
+def wait_for_tasks(
+    session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait", *, require: str | None = None
+) -> Reply:
     """Wait, showing progress; Ctrl-C ends the waiting, not the work."""
     is_person = find_caller(session.store).is_person
     left = list(task_ids)
@@ -41,7 +43,7 @@ def wait_for_tasks(session: Session, task_ids: list[str], seconds: float | None,
         states = [refresh_task(session, session.store.task(task_id)) for task_id in left]
         left[:] = [s.id for s in states if not s.is_idle or (not is_person and awaits_answer(s))]
         if not left:
-            return _judged(session, task_ids, verb)
+            return with_requirement(_judged(session, task_ids, verb), require)
         if over:
             handles = " ".join(str(s.handle) for s in states if s.id in left)
             raise TimedOut(f"Not judged in time: {handles}. The work goes on.", f"Wait on: overhand wait {handles}")
