@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from overhand.record.log import LOG_FILE, LockedTask, append_lines, cut_torn_tail, log_lines, parse_log
     from overhand.record.log import read_log, whole_appends
     from overhand.record.overview import Overview
+    from overhand.record.registry import state_folder
     from overhand.record.shape import EVENT_KIND, read_state
     from overhand.record.store import INPUTS_FILE, WORKSPACES, NewTask, RunFolders, Store, new_run_id, open_tasks
     from overhand.record.task import PLAN_KIND, Amount, By, Item, Message, Question, Record, Run, ShownTag, Task
@@ -36,6 +37,7 @@ else:
             "identity": "find_root known_roots record_times recorded_root remove_record",
             "log": "LOG_FILE LockedTask append_lines cut_torn_tail log_lines parse_log read_log whole_appends",
             "overview": "Overview",
+            "registry": "state_folder",
             "shape": "EVENT_KIND read_state",
             "store": "INPUTS_FILE WORKSPACES NewTask RunFolders Store new_run_id open_tasks",
             "task": "PLAN_KIND Amount Item Message Question Record Run ShownTag Task Usage",

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from overhand.system.files import kernel_holder, lock_holder, names_in, put_file, put_new, random_text
     from overhand.system.files import read_file, read_given, read_named, remove_file, second_name, size_of
     from overhand.system.files import write_file, write_new
-    from overhand.system.git import is_safe_directory, is_untracked, linked_worktrees, repository_of, run_git
-    from overhand.system.git import tag_commit, tracked_files
+    from overhand.system.git import OUR_IDENTITY, Git, Repository, find_git, find_repository, is_safe_directory
+    from overhand.system.git import is_untracked, linked_worktrees, repository_of, run_git, tag_commit
+    from overhand.system.git import tracked_files
     from overhand.system.git_steering import changed_marks, git_marks
     from overhand.system.jsonline import dump_line, dump_spaced, load_line
     from overhand.system.machine import LINUX, ancestors_of, boot_id, command_line_has, environment_of, epoch_of
@@ -39,7 +40,8 @@ else:
             "files": "LOCK_PATIENCE MAX_DOCUMENT MAX_PLAN Lock brought busy_error has_live_holder has_reader is_held "
             "is_own is_stopped is_there kernel_holder lock_holder names_in put_file put_new random_text "
             "read_file read_given read_named remove_file second_name size_of write_file write_new",
-            "git": "is_safe_directory is_untracked linked_worktrees repository_of run_git tag_commit tracked_files",
+            "git": "OUR_IDENTITY Git Repository find_git find_repository is_safe_directory is_untracked "
+            "linked_worktrees repository_of run_git tag_commit tracked_files",
             "git_steering": "changed_marks git_marks",
             "jsonline": "dump_line dump_spaced load_line",
             "machine": "LINUX ancestors_of boot_id command_line_has environment_of epoch_of find_program held_lives "
