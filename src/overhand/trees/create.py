@@ -199,9 +199,9 @@ def _start(tree: Tree, git: Git, filters: Filters) -> tuple[Tree, tuple[str, ...
     written = looking.run("write-tree", patience=LONG).decode().strip()
     remove_file(index)
     tree = replace(tree, left=(*found.left, *refused))
-    if written == tree.base_tree:
-        return tree, found.taken
-    return _with_start(tree, git, written), found.taken
+    names = {one.path for one in refused}
+    taken = tuple(path for path in found.taken if path not in names)
+    return tree if written == tree.base_tree else _with_start(tree, git, written), taken
 
 
 def _with_start(tree: Tree, git: Git, written: str) -> Tree:
@@ -242,12 +242,14 @@ def check_out(git: Git, commit: str, filters: Filters, *, cautious: bool) -> Non
 
 def _make_exact(tree: Tree, git: Git, paths: tuple[str, ...]) -> Tree:
     """Bring uncommitted files byte by byte, whatever git converts; one that changed meanwhile counts anew."""
+    outside = tuple(path for path in paths if not os.path.lexists(f"{tree.path}/{path}"))  # of a sparse checkout
     rewritten = [path for path in paths if _copy_if_different(f"{tree.top}/{path}", f"{tree.path}/{path}")]
     if not rewritten:
         return tree
     given = os.fsencode("".join(f"{path}\0" for path in rewritten))
     git.run("update-index", "--add", "-z", "--stdin", given=given, patience=LONG)
     written = git.run("write-tree").decode().strip()
+    tree = replace(tree, outside=outside)
     return tree if written == tree.base_tree else _with_start(tree, git, written)
 
 

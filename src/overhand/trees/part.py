@@ -87,12 +87,12 @@ def _snapshot(tree: Tree, git: Git, more: Sequence[str]) -> tuple[str, tuple[Lef
     """The files as a tree, what is not in it, and whether two looks found the same."""
     filters = find_filters(git, tree.format)
     looking = filters.off(git)
-    found = find_candidates(looking, more)
+    found = find_candidates(looking, more, tree.outside)
     written = ""
     for _ in range(_LOOKS):
         refused = stage(git, found, filters)
         before, written = written, git.run("write-tree", patience=LONG).decode().strip()
-        found = find_candidates(looking)
+        found = find_candidates(looking, (), tree.outside)
         names = {one.path for one in refused}
         if not found.moving - names or written == before:
             return written, (*found.left, *refused), True

@@ -16,11 +16,12 @@ import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from overhand.errors import GitFailed
 from overhand.system import names_in, read_file
 from overhand.trees.tree import Changed, Left
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from overhand.system import Git
 
@@ -30,6 +31,7 @@ TOO_BIG = "larger than 50 MB"
 SPECIAL = "no regular file"
 UNREADABLE = "can't be read"
 BELOW_LINK = "below a link"
+NOT_CONVERTED = "git can't convert it as its attributes say"
 REFUSED_NAME = "git doesn't accept this name"
 LONG = 600.0  # seconds for a git that writes or reads many files
 MAX_INDEX = 256 << 20  # bytes of a pack's index
@@ -49,8 +51,11 @@ class Candidates:
         return {*self.taken, *self.gone}
 
 
-def find_candidates(git: Git, more: Iterable[str] = ()) -> Candidates:
-    """What differs from the index in a folder, and what is new there; `more` are paths that may be ignored as well."""
+def find_candidates(git: Git, more: Iterable[str] = (), stays: Collection[str] = ()) -> Candidates:
+    """What differs from the index in a folder, and what is new there.
+
+    `more` are paths that may be ignored as well; what `stays` may be missing without being gone.
+    """
     changed = git.lines("diff-files", "-z", "--name-only", "--ignore-submodules=all")
     untracked = git.lines("ls-files", "-z", "-o", "--exclude-standard")
     tracked = set(changed)
@@ -61,7 +66,7 @@ def find_candidates(git: Git, more: Iterable[str] = ()) -> Candidates:
         if kind == "file":
             taken.append(path)
         elif kind in ("", BELOW_LINK):  # what is below a link is not in this folder
-            gone += [path] if path in tracked else []
+            gone += [path] if path in tracked and path not in stays else []
         else:
             left.append(Left(path, kind))
     return Candidates(tuple(taken), tuple(gone), tuple(left))
@@ -110,12 +115,27 @@ def stage(git: Git, found: Candidates, filters: Filters) -> tuple[Left, ...]:
         return ()
     filtered = filters.concerned(git, found.taken)
     plain = [path for path in found.taken if path not in filtered]
-    add = ("update-index", "--add", "--replace", "-z", "--stdin")
-    filters.off(git).run(*add, given=_listed(plain), patience=LONG)
+    failed = _add(filters.off(git), plain)
     for path in filtered:
-        filters.hash_apart(git, path)
-    there = set(git.lines("ls-files", "-z"))
-    return tuple(Left(path, REFUSED_NAME) for path in found.taken if path not in there)
+        try:
+            filters.hash_apart(git, path)
+        except GitFailed:
+            failed.append(Left(path, NOT_CONVERTED))
+    there = {*git.lines("ls-files", "-z"), *(one.path for one in failed)}
+    return (*failed, *(Left(path, REFUSED_NAME) for path in found.taken if path not in there))
+
+
+def _add(git: Git, paths: Sequence[str]) -> list[Left]:
+    """Hash files into the index. Git takes none if one can't be converted, so that one is found by halves."""
+    if not paths:
+        return []
+    done = git.call("update-index", "--add", "--replace", "-z", "--stdin", given=_listed(paths), patience=LONG)
+    if done.status == 0:
+        return []
+    if len(paths) == 1:
+        return [Left(paths[0], NOT_CONVERTED)]
+    middle = len(paths) // 2
+    return [*_add(git, paths[:middle]), *_add(git, paths[middle:])]
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,7 @@ class Tree:
     left: tuple[Left, ...] = ()
     behind: Behind | None = None
     submodules: tuple[Submodule, ...] = ()
+    outside: tuple[str, ...] = ()  # carried files that the sparse rules leave out: git in the tree may remove them
     note: str = ""  # about its place
 
     @property
@@ -146,6 +147,7 @@ def load_tree(ours: str) -> Tree:
             "carried": tuple(Changed(**one) for one in found.pop("carried")),
             "left": tuple(Left(**one) for one in found.pop("left")),
             "submodules": tuple(Submodule(**one) for one in found.pop("submodules")),
+            "outside": tuple(found.pop("outside")),
             "behind": Behind(**one) if (one := found.pop("behind")) else None,
         }
         return replace(Tree(**found, **parts), ours=ours)
