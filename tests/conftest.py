@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from overhand.testing.project import ProjectDir
 
+pytest_plugins = ["support.tally"]
 sys.dont_write_bytecode = False  # every worker would rewrite every assert again
 SOURCE = Path(__file__).parents[1] / "src"
 MEMORY = "/dev/shm"

@@ -19,8 +19,8 @@ from support.soak import LOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from attack.conftest import Tally
     from attack.harness import Scenario
+    from support.tally import Tally
 
 SAMPLED = 2  # points of each scenario in a sample
 

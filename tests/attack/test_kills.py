@@ -17,8 +17,8 @@ from attack.scenarios import BY_NAME, SCENARIOS, kind
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from attack.conftest import Tally
     from attack.harness import Scenario
+    from support.tally import Tally
 
 LOTS = 64
 SAMPLE = 330  # points of a sample, in all lots together

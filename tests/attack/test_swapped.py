@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from attack.conftest import Tally
     from overhand.testing.project import Ran
     from support.scene import Scene
+    from support.tally import Tally
 
 SECRET = "correct-horse-battery"  # noqa: S105 -- of a test
 # What the folder of the user is like: a workspace, a desk and an `ipc` at once.

@@ -35,8 +35,7 @@ def last_for_a_record(call: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-exchange = vars(edits)["_exchange"]
-vars(edits)["_exchange"] = lambda: between(exchange())
+edits.Renames.exchange = between(edits.Renames.exchange)  # type: ignore[method-assign]
 os.posix_spawn = between(os.posix_spawn)
 os.rename = between(os.rename)
 os.mkdir = between(os.mkdir)

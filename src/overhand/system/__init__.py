@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from overhand.system.detached import Probe, exit_code, hold_life, is_child, lives, living_leftovers
     from overhand.system.detached import probe_process, reap_children, shim_pid, start_detached, stop_detached
     from overhand.system.detached import wait_for_exit
-    from overhand.system.edits import Patch, edit_file, is_being_written, merge_patches
+    from overhand.system.edits import Patch, Renames, edit_file, is_being_written, merge_patches
     from overhand.system.files import LOCK_PATIENCE, MAX_DOCUMENT, MAX_PLAN, Lock, brought, busy_error
     from overhand.system.files import has_live_holder, has_reader, is_held, is_own, is_stopped, is_there
     from overhand.system.files import kernel_holder, lock_holder, names_in, put_file, put_new, random_text
@@ -36,7 +36,7 @@ else:
             "beneath": "Beneath",
             "detached": "Probe exit_code hold_life is_child lives living_leftovers probe_process reap_children "
             "shim_pid start_detached stop_detached wait_for_exit",
-            "edits": "edit_file is_being_written merge_patches",
+            "edits": "Renames edit_file is_being_written merge_patches",
             "files": "LOCK_PATIENCE MAX_DOCUMENT MAX_PLAN Lock brought busy_error has_live_holder has_reader is_held "
             "is_own is_stopped is_there kernel_holder lock_holder names_in put_file put_new random_text "
             "read_file read_given read_named remove_file second_name size_of write_file write_new",

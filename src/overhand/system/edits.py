@@ -229,24 +229,24 @@ def _replace(path: str, raw: bytes, new: bytes, limit: int) -> bytes | None:
         if leased is False or _whole(fd) != raw:
             return None
         spare = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}-{random_text(4)}.tmp")
-        exchange = _exchange()
+        renames = Renames()
         ours = _write_beside(spare, new, os.fstat(fd))
         try:
             if not _is_at(path, fd):
                 os.unlink(spare)
                 return None
-            exchange(spare, path)
+            renames.exchange(spare, path)
         except OSError:
             os.unlink(spare)
             raise
         if _is_at(spare, fd) and _whole(fd) == raw and (not leased or _lease_kept(fd)):
             _discard(spare)
             return new
-        exchange(spare, path)  # the other process's file gets its name back
+        renames.exchange(spare, path)  # the other process's file gets its name back
         if _is_at(spare, ours) and _whole(ours) == new:
             os.unlink(spare)
             return None
-        exchange(spare, path)  # ours was written to as well: the newest file stays at the path
+        renames.exchange(spare, path)  # ours was written to as well: the newest file stays at the path
         name = os.path.basename(path)
         raise Busy(
             f"{name} was written twice while it was changed; the earlier version is kept as {spare}.",
@@ -286,33 +286,55 @@ def _write_beside(spare: str, data: bytes, like: os.stat_result) -> int:
     return fd
 
 
-def _exchange() -> Callable[[str, str], None]:
-    """The function that swaps two names, atomically where the system can; looked up before it is needed."""
-    import ctypes
+class Renames:
+    """Renames that replace nothing unseen, atomic where the system has them; names may be relative to open folders."""
 
-    try:
-        swap = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError):
-        return exchange_by_links
-    here, at_once = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    def __init__(self) -> None:
+        import ctypes
 
-    def exchange(spare: str, path: str) -> None:
-        if swap(here, os.fsencode(spare), here, os.fsencode(path), at_once):
-            exchange_by_links(spare, path)  # a real error occurs here too, and is raised
+        self._call: Callable[..., int] | None = None
+        try:
+            self._call = ctypes.CDLL(None, use_errno=True).renameat2
+        except (AttributeError, OSError):
+            return
 
-    return exchange
+    def exchange(self, spare: str, path: str, spare_folder: int | None = None, folder: int | None = None) -> None:
+        """Swap two names."""
+        if self._errno(spare, path, spare_folder, folder, 2):  # RENAME_EXCHANGE
+            exchange_by_links(spare, path, spare_folder, folder)  # a real error occurs here too, and is raised
+
+    def move(self, old: str, new: str, old_folder: int | None = None, folder: int | None = None) -> None:
+        """Give a file another name; FileExistsError if that is taken."""
+        import errno
+
+        failed = self._errno(old, new, old_folder, folder, 1)  # RENAME_NOREPLACE
+        if failed in (errno.EINVAL, errno.ENOSYS):
+            os.link(old, new, src_dir_fd=old_folder, dst_dir_fd=folder, follow_symlinks=False)
+            os.unlink(old, dir_fd=old_folder)
+        elif failed:
+            raise OSError(failed, os.strerror(failed), new)
+
+    def _errno(self, old: str, new: str, old_folder: int | None, folder: int | None, flags: int) -> int:
+        import ctypes
+        import errno
+
+        if self._call is None:
+            return errno.ENOSYS
+        here = -100  # AT_FDCWD
+        start, end = (here if fd is None else fd for fd in (old_folder, folder))
+        return ctypes.get_errno() if self._call(start, os.fsencode(old), end, os.fsencode(new), flags) else 0
 
 
-def exchange_by_links(spare: str, path: str) -> None:
+def exchange_by_links(spare: str, path: str, spare_folder: int | None = None, folder: int | None = None) -> None:
     """Swap two names in three calls; the path always names a complete file."""
     kept = f"{spare}.old"
-    os.link(path, kept, follow_symlinks=False)
+    os.link(path, kept, src_dir_fd=folder, dst_dir_fd=spare_folder, follow_symlinks=False)
     try:
-        os.rename(spare, path)
+        os.rename(spare, path, src_dir_fd=spare_folder, dst_dir_fd=folder)
     except OSError:
-        os.unlink(kept)
+        os.unlink(kept, dir_fd=spare_folder)
         raise
-    os.rename(kept, spare)
+    os.rename(kept, spare, src_dir_fd=spare_folder, dst_dir_fd=spare_folder)
 
 
 def _lease(fd: int, *, writing: bool) -> bool | None:
