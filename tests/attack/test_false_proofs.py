@@ -64,8 +64,11 @@ def judged(scene: Scene, script: str, check: str = PYTEST, *more: str) -> Any:
     return scene.json("show", task)
 
 
-def test_mending_the_code_is_proof(repo: Scene) -> None:
-    shown = judged(repo, put(app__py=MENDED))
+@pytest.mark.parametrize(
+    "check", [PYTEST, f"{PYTEST} >/dev/null", f"{PYTEST} -p no:junitxml", f"{PYTEST} --junitxml r"]
+)
+def test_mending_the_code_is_proof(repo: Scene, check: str) -> None:
+    shown = judged(repo, put(app__py=MENDED), check)
     assert (shown["status"], shown["verification"], shown["verified"]) == ("completed", "proved", True)
     assert (shown["proof"], shown["doubts"]) == ("red-green", [])
     assert "COMPLETED · VERIFIED (red before, green now)" in repo.project.run("show", "1").out
@@ -136,6 +139,11 @@ CHEATS: dict[str, tuple[str, str, str]] = {
         put(tests___conftest__py=EXIT),
         PYTEST,
         "tests/conftest.py was changed or added",
+    ),
+    "exit in the code, output thrown away": (
+        put(app__py=EXIT),
+        f"{PYTEST} >/dev/null 2>&1",
+        "it passed without the summary of pytest",
     ),
     "pytest.ini": (put(pytest__ini="[pytest]\naddopts = --collect-only"), PYTEST, "pytest.ini was changed or added"),
     "tox.ini": (put(tox__ini="[pytest]\naddopts = --collect-only"), PYTEST, "tox.ini was changed or added"),

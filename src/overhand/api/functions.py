@@ -45,7 +45,7 @@ from overhand.runs import (
     Collected,
     Prepared,
     archive_last_run,
-    checks_before,
+    check_base,
     collect_return,
     final_usage,
     finish_run,
@@ -55,7 +55,6 @@ from overhand.runs import (
     keep_given,
     read_task_handoff,
     reject_task,
-    require_check_programs,
     require_no_shield,
     reserve_budget,
     run_created,
@@ -252,10 +251,9 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> F
     task, text, handoff = batch.accepted.pop(task_id)
     take_baseline(actor.store, task, handoff)
     try:
-        require_check_programs(actor, task)
         if task.checks and not task.runs:
             batch.kept.result()
-            checks_before(actor, task)
+        check_base(actor, task, handoff)
         require_no_shield(actor.config, function.agent, task)
         allowance = reserve_budget(actor, task)
     except (BudgetExceeded, NotShielded, ToolMissing) as error:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from overhand.contracts.compare import canonical_json, compare_with_schema
     from overhand.contracts.data import judge_data, pick_field
     from overhand.contracts.expressions import parse_expression
-    from overhand.contracts.test_summary import TestSummary, read_test_summary
+    from overhand.contracts.test_summary import TestSummary, read_pytest_report, read_test_summary
     from overhand.contracts.types import is_optional_field, kinds_of_schema, kinds_of_spec, schema_of, type_mismatch
 else:
     __getattr__ = lazy_names(
@@ -20,7 +20,7 @@ else:
             "compare": "canonical_json compare_with_schema",
             "data": "judge_data pick_field",
             "expressions": "parse_expression",
-            "test_summary": "TestSummary read_test_summary",
+            "test_summary": "TestSummary read_pytest_report read_test_summary",
             "types": "is_optional_field kinds_of_schema kinds_of_spec schema_of type_mismatch",
         },
     )

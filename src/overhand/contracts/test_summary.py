@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+_SUITE, _FIGURE = re.compile(rb"<testsuite [^>]*>"), re.compile(rb' (\w+)="(\d{1,9})"')
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -126,6 +127,16 @@ def read_test_summary(output: str) -> TestSummary | None:
                 passed = passed - skipped if re.search(r"^OK\b", text, re.MULTILINE) else 0
             return TestSummary(runner, max(passed, 0), failed, skipped)
     return None
+
+
+def read_pytest_report(report: bytes) -> TestSummary | None:
+    """The figures at the beginning of a report in XML; None if this is none."""
+    found = _SUITE.search(report)
+    if found is None:
+        return None
+    figures = {name.decode(): int(count) for name, count in _FIGURE.findall(found[0])}
+    failed, skipped = figures.get("errors", 0) + figures.get("failures", 0), figures.get("skipped", 0)
+    return TestSummary("pytest", max(0, figures.get("tests", 0) - failed - skipped), failed, skipped)
 
 
 def _count(pattern: str, text: str) -> int:

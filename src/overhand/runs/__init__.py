@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from overhand.runs.checkpoints import NewCheckpoint, checkpoint_json, checkpoint_owner, checkpoint_text
     from overhand.runs.checkpoints import create_checkpoint, find_checkpoint
-    from overhand.runs.checks import checks_after, checks_before, end_checks, require_check_programs
+    from overhand.runs.checks import check_base, checks_after, end_checks
     from overhand.runs.control import ControlInput, child_of_control, handle_control, has_printed_delegation
     from overhand.runs.control import owes_report, report_to_parent
     from overhand.runs.evidence import Collected, Returned, collect_return, live_steps, preview_return, read_return
@@ -40,7 +40,7 @@ else:
         {
             "checkpoints": "NewCheckpoint checkpoint_json checkpoint_owner checkpoint_text create_checkpoint "
             "find_checkpoint",
-            "checks": "checks_after checks_before end_checks require_check_programs",
+            "checks": "check_base checks_after end_checks",
             "control": "ControlInput child_of_control handle_control has_printed_delegation owes_report "
             "report_to_parent",
             "evidence": "Collected Returned collect_return live_steps preview_return read_return",

@@ -46,9 +46,7 @@ def prepare(actor: Actor, task: Task) -> Prepared:
     text, handoff = read_task_handoff(actor.store, task.id)
     take_baseline(actor.store, task, handoff)
     shield = shield_of(actor, agent, task, handoff)
-    checks.require_check_programs(actor, task)
-    if task.checks and not task.runs:
-        checks.checks_before(actor, task, walls.enter_checks(actor.store) if shield.enter else ())
+    checks.check_base(actor, task, handoff, shielded=bool(shield.enter))
     enter = walls.enter_git(actor.store, shielded=bool(shield.enter))  # another run may have written there before
     tree = worktree.tree_snapshot(task.workplace(actor.store.root), enter, steering=bool(task.checks), git=True)
     return Prepared(agent, handoff, text, tree, shield=shield)

@@ -164,11 +164,6 @@ def _enter(store: Store, walls: Walls) -> tuple[str, ...]:
     return ("/bin/sh", "-c", _NOT_STARTED, plan.why) if plan.why else tuple(shield_words(plan, bwrap))
 
 
-def checks_of(store: Store, run: Run | None) -> tuple[str, ...]:
-    """The same for a run that has begun: its checks are shielded if it was."""
-    return enter_checks(store) if run and run.is_shielded else ()
-
-
 def enter_git(store: Store, *, shielded: bool) -> tuple[str, ...]:
     """What stands before a git that looks at what a shielded run wrote: filters of the user's may run, and a run can
     write to the user's configuration. Git LFS keeps what it converts in a folder of its own.
