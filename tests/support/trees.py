@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from overhand.trees.create import Request, create_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from overhand.trees.tree import Tree
 
 USER = """\
@@ -129,36 +131,47 @@ class Ground:
         return create_tree(self.request(number, **options))
 
 
-def picture(*folders: Path | str) -> dict[str, tuple[int, bytes]]:
-    """Names, modes and content of everything below some folders."""
-    found: dict[str, tuple[int, bytes]] = {}
-    for folder in folders:
-        for at, names, files in os.walk(folder):
-            for name in (*names, *files):
-                path = os.path.join(at, name)
-                about = os.lstat(path)
-                if stat.S_ISLNK(about.st_mode):
-                    data = os.fsencode(os.readlink(path))
-                elif stat.S_ISREG(about.st_mode):
-                    data = Path(path).read_bytes()
-                else:
-                    data = b""
-                found[path] = (about.st_mode, data)
-    return found
+class Picture:
+    """Names, modes and content of everything below some folders; `changes` reads only what was touched since."""
+
+    def __init__(self, *folders: Path | str) -> None:
+        self.folders = folders
+        self.stamps = dict(self._walk())
+        self.files = {path: (about.st_mode, content(path, about)) for path, about in self.stamps.items()}
+
+    def _walk(self) -> Iterator[tuple[str, os.stat_result]]:
+        for folder in self.folders:
+            for at, names, files in os.walk(folder):
+                for name in (*names, *files):
+                    path = os.path.join(at, name)
+                    yield path, os.lstat(path)
+
+    def changes(self) -> dict[str, str]:
+        """What differs by now, by path: new, gone or changed."""
+        now = dict(self._walk())
+        found = dict.fromkeys((path for path in now if path not in self.stamps), "new")
+        found |= dict.fromkeys((path for path in self.stamps if path not in now), "gone")
+        for path, about in now.items():
+            if path in self.stamps and touched(about) != touched(self.stamps[path]):
+                same = (about.st_mode, content(path, about)) == self.files[path]
+                found |= {} if same else {path: "changed"}
+        return found
 
 
-def differences(before: dict[str, tuple[int, bytes]], after: dict[str, tuple[int, bytes]]) -> dict[str, str]:
-    """What differs between two pictures, by path."""
-    found = {path: "new" for path in after if path not in before}
-    found |= {path: "gone" for path in before if path not in after}
-    found |= {path: "changed" for path in before if path in after and before[path] != after[path]}
-    return found
+def touched(about: os.stat_result) -> tuple[int, ...]:
+    return about.st_mode, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def content(path: str, about: os.stat_result) -> bytes:
+    if stat.S_ISLNK(about.st_mode):
+        return os.fsencode(os.readlink(path))
+    return Path(path).read_bytes() if stat.S_ISREG(about.st_mode) else b""
 
 
 def files_of(folder: Path | str) -> dict[str, tuple[bool, bytes]]:
     """The files of a checkout or tree: whether they are programs, and their content; links by where they lead."""
     found = {}
-    for path, (mode, data) in picture(folder).items():
+    for path, (mode, data) in Picture(folder).files.items():
         name = os.path.relpath(path, folder)
         if name.split("/")[0] != ".git" and "/.git" not in name and not stat.S_ISDIR(mode):
             found[name] = (bool(mode & 0o100) and not stat.S_ISLNK(mode), data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from support.trees import differences, files_of, picture
+from support.trees import Picture, files_of
 
 if TYPE_CHECKING:
     from support.trees import Ground
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def test_a_tree_has_what_the_checkout_has(ground: Ground) -> None:
     ground.begin_fully()
     ground.make_dirty()
-    before = picture(ground.home)
+    before = Picture(ground.home)
     tree = ground.tree()
-    changed = differences(before, picture(ground.home))
+    changed = before.changes()
     refs = str(ground.top / ".git/refs/overhand")
     assert {path for path in changed if not path.startswith(refs)} == set()
     assert ground.git("rev-parse", tree.project_ref) == ground.git("rev-parse", "HEAD") == tree.head

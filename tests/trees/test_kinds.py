@@ -14,7 +14,7 @@ from overhand.errors import GitFailed, NotFound, Refused
 from overhand.trees.create import create_tree
 from overhand.trees.keep import follow_project
 from overhand.trees.part import take_part
-from support.trees import differences, files_of, picture
+from support.trees import Picture, files_of
 
 if TYPE_CHECKING:
     from overhand.trees.tree import Tree
@@ -95,7 +95,7 @@ def test_a_sparse_checkout(ground: Ground, how: list[str]) -> None:
     ground.git("sparse-checkout", "set", "src")
     ground.write("outside/new.txt", "untracked\n")
     ground.write("src/one.py", "changed\n")
-    before = picture(ground.top)
+    before = Picture(ground.top)
     tree = ground.tree()
     assert not Path(tree.path, "docs").exists()
     is_right(ground, tree)
@@ -103,7 +103,7 @@ def test_a_sparse_checkout(ground: Ground, how: list[str]) -> None:
     assert Path(tree.path, "docs/read me.md").exists()
     assert take_part(tree.ours).changed == ()
     refs = str(ground.top / ".git/refs/overhand")
-    assert not [path for path in differences(before, picture(ground.top)) if not path.startswith(refs)]
+    assert not [path for path in before.changes() if not path.startswith(refs)]
 
 
 def test_a_shallow_clone(ground: Ground) -> None:
@@ -114,12 +114,12 @@ def test_a_shallow_clone(ground: Ground) -> None:
     ground.write("src/one.py", "changed\n")
     tree = ground.tree()
     is_right(ground, tree)
-    before = picture(ground.top)
+    before = Picture(ground.top)
     ground.git("fetch", "-q", "--unshallow", cwd=tree.path)
     assert ground.git("rev-list", "--count", "HEAD", cwd=tree.path) == "3"
     agent_commits(ground, tree, a="a")
     assert len(take_part(tree.ours).changed) == 1
-    assert differences(before, picture(ground.top)) == {}
+    assert before.changes() == {}
 
 
 def test_a_partial_clone(ground: Ground) -> None:
@@ -133,15 +133,15 @@ def test_a_partial_clone(ground: Ground) -> None:
     agent_commits(ground, tree, a="a")
     part = take_part(tree.ours)
     assert [one.path for one in part.changed] == ["a.txt"]
-    before = picture(ground.top)
+    before = Picture(ground.top)
     far.rename(ground.folder / "away")
     assert ground.git("status", "--porcelain", cwd=tree.path) == ""
-    assert {p for p in differences(before, picture(ground.top)) if "refs/overhand" not in p} == set()
+    assert {p for p in before.changes() if "refs/overhand" not in p} == set()
 
 
 def test_submodules(ground: Ground) -> None:
     ground.begin_fully()
-    before = picture(ground.home)
+    before = Picture(ground.home)
     tree = ground.tree()
     is_right(ground, tree)
     assert [(one.path, one.name) for one in tree.submodules] == [("vendor/lib", "vendor/lib")]
@@ -152,7 +152,7 @@ def test_submodules(ground: Ground) -> None:
     ground.commit("in the submodule", cwd=inside)
     part = take_part(tree.ours)
     assert (part.submodules, part.changed) == (("vendor/lib",), ())
-    changed = differences(before, picture(ground.home))
+    changed = before.changes()
     assert not [path for path in changed if "/refs/overhand" not in path]
 
 
@@ -175,13 +175,13 @@ def test_large_files_of_lfs(ground: Ground) -> None:
     ground.git("lfs", "track", "*.bin")
     ground.write("big.bin", b"\0" * 1000)
     ground.commit("big")
-    before = picture(ground.top)
+    before = Picture(ground.top)
     tree = ground.tree()
     is_right(ground, tree)
     ground.write("more.bin", b"\1" * 1000, below=tree.path)
     ground.commit("more", cwd=tree.path)
     assert [one.path for one in take_part(tree.ours).changed] == ["more.bin"]
-    assert {p for p in differences(before, picture(ground.top)) if "refs/overhand" not in p} == set()
+    assert {p for p in before.changes() if "refs/overhand" not in p} == set()
 
 
 def test_sha256(ground: Ground) -> None:
@@ -416,12 +416,12 @@ def test_a_merge_in_progress_and_other_states_of_the_index(ground: Ground) -> No
     ground.write("planned.py", "planned\n")
     ground.git("add", "-N", "planned.py")
     ground.git("update-index", "--split-index")
-    before = picture(ground.top)
+    before = Picture(ground.top)
     tree = ground.tree()
     assert "<<<<<<<" in Path(tree.path, "src/one.py").read_text()
     is_right(ground, tree)
     refs = str(ground.top / ".git/refs/overhand")
-    assert not [path for path in differences(before, picture(ground.top)) if not path.startswith(refs)]
+    assert not [path for path in before.changes() if not path.startswith(refs)]
 
 
 def test_a_change_of_the_same_size_in_the_same_moment(ground: Ground) -> None:

@@ -160,6 +160,8 @@ class Git(NamedTuple):
         if program is None:
             raise GitFailed("git is not installed.", "Install git, then try again.", status=127)
         kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith("GIT_CONFIG_")}
+        folders = kept.get("PATH", os.defpath).split(os.pathsep)  # a filter's program is not looked for in the files
+        kept["PATH"] = os.pathsep.join(folder for folder in folders if folder.startswith("/"))
         settings = [word for setting in (*_SETTINGS, *self.settings) for word in ("-c", setting)]
         try:
             return Popen(

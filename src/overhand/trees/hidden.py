@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _RULES = "rules.index"  # the start, whose ignore files are read from it
 _MAX_ENTRIES = 20_000
+_MANY = 100
 
 
 def find_ignored(git: Git) -> list[str]:
@@ -28,11 +29,15 @@ def find_hidden(tree: Tree, git: Git, ignored: Iterable[str]) -> list[str]:
         return []
     suspects = _not_ignored_before(tree, git, entries)
     folders = [entry for entry in suspects if entry.endswith("/")]
-    files = [entry for entry in suspects if not entry.endswith("/")]
+    found = {entry for entry in suspects if not entry.endswith("/")}
     if folders:  # ignored for what is in them: which of it?
         inside = git.lines("ls-files", "-z", "-o", "-i", "--exclude-standard", "--", *folders)
-        files += _not_ignored_before(tree, git, inside[:_MAX_ENTRIES])
-    return sorted(files)
+        found.update(_not_ignored_before(tree, git, inside[:_MAX_ENTRIES]))
+    for folder in folders:  # a folder of dependencies is one entry
+        below = {path for path in found if path.startswith(folder)}
+        if len(below) > _MANY:
+            found = found - below | {folder}
+    return sorted(found)
 
 
 def _not_ignored_before(tree: Tree, git: Git, entries: list[str]) -> list[str]:
@@ -45,12 +50,13 @@ def _not_ignored_before(tree: Tree, git: Git, entries: list[str]) -> list[str]:
         for entry in entries:
             if entry.endswith("/"):  # git asks whether it is a folder
                 os.makedirs(f"{empty}/{entry}", exist_ok=True)
-        given = os.fsencode("".join(f"{entry}\0" for entry in entries))
-        asked = ("check-ignore", "-z", "-v", "-n", "--stdin")
-        told = rules._replace(work_tree=empty, cwd=empty, enter=()).run(*asked, given=given, ok=(0, 1))
+        given = os.fsencode("".join(f"./{entry}\0" for entry in entries))  # so that a colon at its begin means nothing
+        variables = (*rules.variables, ("GIT_LITERAL_PATHSPECS", "0"))  # this command refuses them otherwise
+        asking = rules._replace(work_tree=empty, cwd=empty, enter=(), variables=variables)
+        told = asking.run("check-ignore", "-z", "-v", "-n", "--stdin", given=given, ok=(0, 1))
     words = os.fsdecode(told).split("\0")[:-1]
     rows = zip(words[::4], words[2::4], words[3::4], strict=True)
-    return [path for source, pattern, path in rows if not source or pattern.startswith("!")]
+    return [path[2:] for source, pattern, path in rows if not source or pattern.startswith("!")]
 
 
 def _make_rules(tree: Tree, rules: Git) -> None:
