@@ -66,8 +66,9 @@ def look(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
 def folded(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
     """The same, by folding everything."""
     states = Store(str(root)).tasks()
-    counts = {name: sum(task.headline == name for task in states) for name in HEADLINES}
-    resting = {group: [s.id for s in states if s.headline == group and is_at_rest(s)] for group in AT_REST.values()}
+    groups = {task.id: "folded" if task.is_folded else str(task.headline) for task in states}
+    counts = {name: sum(group == name for group in groups.values()) for name in HEADLINES}
+    resting = {group: [s.id for s in states if groups[s.id] == group and is_at_rest(s)] for group in AT_REST.values()}
     rest = {name for names in resting.values() for name in names}
     return counts, resting, sorted(s.id for s in states if s.id not in rest)
 

@@ -111,6 +111,8 @@ def _list(payload: Payload) -> Iterator[str]:
         return
     room = width() - 34
     for row in payload["tasks"]:
+        if row.get("node") and row["headline"] != "needs you" and not payload.get("resumable"):
+            continue  # its plan's row stands for it
         handle = row["handle"] if row["handle"] is not None else "-"
         state = colour(f"{state_word(row):<22}", row_tone(row))
         whose = " · ".join(part for part in (row["agent"], of_plan(row)) if part)

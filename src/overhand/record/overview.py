@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from overhand.record.store import Store
     from overhand.record.task import Task
 
-AT_REST = {"r": "ready", "f": "failed", "d": "done"}
+AT_REST = {"r": "ready", "f": "failed", "d": "done", "n": "folded"}  # the last are nodes, which their plan stands for
 _LETTERS = {group: letter for letter, group in AT_REST.items()}
-_FORMAT = "overhand-overview 2"  # goes up with the groups' rules and with the fields of a row
+_FORMAT = "overhand-overview 3"  # goes up with the groups' rules and with the fields of a row
 _WORTH_SAVING = 20  # logs that the next look need not read
 _MAX_CACHE = 64 * 1024 * 1024
 _SETTLED = 2_000_000_000  # nanoseconds: a log that was written less long ago may change within one tick of its clock
@@ -92,7 +92,7 @@ class Overview:
         for name, (mark, written) in open_.items():
             task = self._folded.get(mark) or self._fold(name)
             self._folded[mark] = task
-            group = task.headline
+            group = "folded" if task.is_folded else task.headline
             if group in self.resting and is_at_rest(task) and name not in self._broken:
                 self.resting[group].append((task.handle or 0, name, mark))
                 known[mark] = f"{_LETTERS[group]}{task.handle or 0}"
@@ -145,7 +145,7 @@ class Overview:
     def counts(self) -> dict[str, int]:
         found = {group: len(self.resting.get(group, ())) for group in HEADLINES}
         for task in self.states.values():
-            found[task.headline] += 1
+            found[task.headline] += not task.is_folded
         return found
 
     # the cache: a line that names its format, then mark and value of each log in turn

@@ -393,6 +393,11 @@ class Task:
         return self.seen or self.parent is not None or bool(run and run.attached and not run.opened)
 
     @property
+    def is_folded(self) -> bool:
+        """Whether people see it in the row of its plan: a node, unless it needs them itself."""
+        return bool(self.node and self.parent) and self.headline != "needs you"
+
+    @property
     def is_for_a_person(self) -> bool:
         """Whether it is an approved item that a person is to open: its route says so."""
         item, shown = self.item, self.tag

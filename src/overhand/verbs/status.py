@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 _SHOWN = {"failed": 100, "ready": 100, "done": 20}  # the newest of each; `counts` has all, `list` too
+_NODES = 5  # names of nodes at work in the row of their plan
 _PLAN = 1024 * 1024  # bytes of a HANDOFF.md in which its plan is looked for
 _PASSING = ("age", "sign", "deadline")  # what changes by itself
 _RESUMABLE = ("timeout", "answer-timeout", "budget", "killed", "lost", "error")
@@ -114,7 +115,7 @@ class ProjectStatus:
         now = time.time()
         groups: dict[str, list[Row]] = {}
         for name in HEADLINES:
-            states = [s for s in live if s.headline == name]
+            states = [s for s in live if s.headline == name and not s.is_folded]
             if most := _SHOWN.get(name, 0):
                 states = [*self.overview.newest(name, most), *states][-most:]
             groups[name] = [self._row(task, places, now) for task in states]
@@ -167,7 +168,7 @@ class ProjectStatus:
         steps = self._steps(task.id) if shown["headline"] in ("needs you", "working", "queued") else None
         shown.update(
             progress={"done": steps[0], "total": steps[1]} if steps and steps[1] else None,
-            step=(steps[2] if steps else None) or agent_activity(self.session, task) or None,
+            step=(steps[2] if steps else None) or self._nodes(task) or agent_activity(self.session, task) or None,
             question=self._question(task, open_),
             questions=len(open_),
             age=_age(task, now),
@@ -177,6 +178,14 @@ class ProjectStatus:
             command=command(task, shown["headline"]),
         )
         return shown
+
+    def _nodes(self, task: Task) -> str:
+        """The nodes of a plan that are at work."""
+        if not task.is_plan:
+            return ""
+        states = sorted(self.overview.states.values(), key=lambda s: s.handle or 0)
+        at_work = [s.node or "" for s in states if s.parent and s.parent.task == task.id and s.headline == "working"]
+        return f"at work: {', '.join(at_work[:_NODES])}{' …' if len(at_work) > _NODES else ''}" if at_work else ""
 
     def _steps(self, task_id: str) -> tuple[int, int, str] | None:
         """Steps done, all steps, and the text of the current one; an unchanged HANDOFF.md is read once."""
