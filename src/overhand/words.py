@@ -97,13 +97,18 @@ _CHECKPOINT = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "_-")
 
 
 def is_name(text: str) -> bool:
-    """Whether this can name an agent or a kind: `[a-z][a-z0-9-]*`, at most 60 characters."""
+    """Whether this can name a kind: `[a-z][a-z0-9-]*`, at most 60 characters."""
     return 0 < len(text) <= 60 and text[0] in _LOWER and _NAME.issuperset(text)
+
+
+def is_agent_name(text: str) -> bool:
+    """Whether this can name an agent: `[A-Za-z0-9][A-Za-z0-9._-]*`, at most 60 characters."""
+    return 0 < len(text) <= 60 and text[0] not in "._-" and _FOLDER.issuperset(text)
 
 
 def is_limit_rule(value: object) -> bool:
     """Whether this says what to do at a provider's limit: `pause` or `switch:AGENT`."""
-    return value == "pause" or (isinstance(value, str) and value.startswith("switch:") and is_name(value[7:]))
+    return value == "pause" or (isinstance(value, str) and value.startswith("switch:") and is_agent_name(value[7:]))
 
 
 def is_task_id(text: str) -> bool:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overhand.agents import find_agent
-from overhand.errors import OverhandError
+from overhand.agents import agent_files, find_agent
+from overhand.errors import OverhandError, ToolMissing
 from overhand.policy import load_config
 from overhand.verbs import open_session
 from overhand.verbs.check import check
@@ -57,8 +57,11 @@ class Desk:
         """What `delegate` would refuse it for."""
         self.file.write_bytes(raw)
         root = str(self.folder)
+        name = next(iter(agent_files(root)), "it")  # by the name that stands in the file, if it does
         try:
-            find_agent(root, "it", load_config(root))
+            find_agent(root, name, load_config(root))
+        except ToolMissing:
+            return []  # nothing is wrong with the file
         except OverhandError as error:
             return [error.message.removeprefix(".overhand/agents/it.md: ")]
         return []

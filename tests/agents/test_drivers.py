@@ -41,8 +41,9 @@ PROGRAMS = {name: driver for name, driver in DRIVERS.items() if driver.program}
 
 # Texts outside the drivers that may name one, each for a reason; one that is gone must go here too.
 ALLOWED = {
-    "agents/files.py": {".claude/agents"},  # a folder of agent files that is read whatever runs them
-    "runs/worktree.py": {".claude"},  # what lies there steers agents: changes to it are shown
+    "contracts/check_files.py": {  # what lies there steers agents, too
+        *(".claude/*", ".codex/*", ".gemini/*", ".goose/*", ".opencode/*", ".qwen/*", "CLAUDE.md", "GEMINI.md"),
+    },
     "verbs/table.py": {  # help
         "claude, codex, gemini or opencode",
         "go on in a session that was started elsewhere, such as claude:ID",

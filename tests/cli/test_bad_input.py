@@ -126,19 +126,12 @@ def test_broken_settings_are_told_and_do_not_hide_the_tasks(overhand_project: Pr
 
 # an agent file's bytes, and what must be said about it
 AGENT_FILES = {
-    "broken": (b"---\nname: [\n---\nx", "is not YAML"),
-    "differs": (
-        b'---\nname: other\noverhand: {driver: command, command: ["true"]}\n---\nx',
-        "differs from the file's name",
-    ),
-    "plain": (b"no front matter", "names no driver"),
-    "binary": (b"\xff\xfe\x00\x00", "names no driver"),
+    "broken": (b"---\nname: broken\noverhand: {driver: [\n---\nx", "is not YAML"),
     "shell": (
         b'---\nname: shell\noverhand: {driver: command, command: "rm -rf x"}\n---\nx',
         "a list, not a shell string",
     ),
     "magic": (b"---\nname: magic\noverhand: {driver: magic}\n---\nx", "driver 'magic' is not available"),
-    "list": (b"---\n- a\n---\nx", "names no driver"),
     "odd": (
         b'---\nname: odd\ncapabilities: 4\noverhand: {driver: command, command: ["true"]}\n---\nx',
         "must be a list",
@@ -155,9 +148,22 @@ AGENT_FILES = {
 }
 
 
+# files that describe no agent: said only to whoever names them
+NO_AGENTS = {
+    "plain": (b"no front matter", "has no front matter"),
+    "binary": (b"\xff\xfe\x00\x00", "has no front matter"),
+    "list": (b"---\n- a\n---\nx", "not a mapping"),
+    "page": (b"---\ntitle: A page\n---\nx", "no name and no description"),
+    "differs": (
+        b'---\nname: other\noverhand: {driver: command, command: ["true"]}\n---\nx',
+        "agents/differs.md describes other",
+    ),
+}
+
+
 def test_bad_agent_files_are_told_one_by_one(overhand_project: ProjectDir) -> None:
     folder = overhand_project.path / ".overhand/agents"
-    for name, (raw, _) in AGENT_FILES.items():
+    for name, (raw, _) in (AGENT_FILES | NO_AGENTS).items():
         (folder / f"{name}.md").write_bytes(raw)
     os.mkfifo(folder / "pipe.md")
     (folder / "folder.md").mkdir()
@@ -170,7 +176,9 @@ def test_bad_agent_files_are_told_one_by_one(overhand_project: ProjectDir) -> No
         assert part in rows[name]["problem"], name
         ran = overhand_project.run("delegate", "x", "--agent", name)
         assert (ran.code, part in ran.err, "Traceback" in ran.err) == (2, True, False), name
-    assert "differs from the file's name" in overhand_project.run("check", ".overhand/agents/differs.md").out
+    for name, (_, part) in NO_AGENTS.items():
+        ran = overhand_project.run("delegate", "x", "--agent", name)
+        assert (ran.code in (2, 4), part in ran.err, name in rows) == (True, True, False), name
     for name in ("pipe", "folder", "link"):
         assert "not a regular file" in rows[name]["problem"]
         assert overhand_project.run("delegate", "x", "--agent", name).code == 2

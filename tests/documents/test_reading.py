@@ -268,7 +268,7 @@ def test_agent_files_keep_words_that_yaml_would_change() -> None:
 
 
 def test_agent_file_reports_all_at_once() -> None:
-    text = "---\nname: 7\ncapabilities: x\ncdp: 1\noverhand:\n  driver: 3\n  command: []\n  reentrant: maybe\n---\n"
+    text = "---\nname: a b\ncapabilities: 1\ncdp: 1\noverhand:\n  driver: 3\n  command: []\n  reentrant: maybe\n---\n"
     found = [(one.code, one.line) for one in parse_agent_file(text)[1]]
     assert found == [
         ("agent-name", 2),

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from overhand.agents.driver import find_driver, installable, lookup, translator
     from overhand.agents.drivers.function import Call, Inquiry, as_return, encode_return, failure_return
     from overhand.agents.drivers.function import read_inputs, unanswered_error
-    from overhand.agents.files import PLAN_SUFFIXES, agent_files, choose_agent, default_agent, find_agent
-    from overhand.agents.files import load_agent, program_files, read_agent, runnable_files
+    from overhand.agents.files import PLAN_SUFFIXES, agent_files, choose_agent, default_agent, every_agent_file
+    from overhand.agents.files import find_agent, load_agent, program_files, read_agent, runnable_files
     from overhand.agents.permissions import describe_level
     from overhand.agents.programs import asks_permission, check_programs, mcp_server_command, program_versions
     from overhand.agents.programs import session_command
@@ -24,8 +24,8 @@ else:
             "driver": "UNANSWERED Agent Job McpClient OpenPermission all_drivers find_driver installable lookup "
             "translator",
             "drivers.function": "Call Inquiry as_return encode_return failure_return read_inputs unanswered_error",
-            "files": "PLAN_SUFFIXES agent_files choose_agent default_agent find_agent load_agent program_files "
-            "read_agent runnable_files",
+            "files": "PLAN_SUFFIXES agent_files choose_agent default_agent every_agent_file find_agent load_agent "
+            "program_files read_agent runnable_files",
             "permissions": "describe_level",
             "programs": "asks_permission check_programs mcp_server_command program_versions session_command",
             "quota": "QuotaPause all_pauses describe_pause driver_of_task end_pause find_stand_in hand_to_stand_in "

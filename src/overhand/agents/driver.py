@@ -213,6 +213,15 @@ def is_uuid(text: str) -> bool:
         return False
 
 
+def tool_names(agent: Agent) -> list[str]:
+    """The tools that an agent's file names, as a list, a text with commas, or those of a mapping that are not off."""
+    given = agent.options.get("tools")
+    if isinstance(given, dict):
+        return [str(name) for name, on in given.items() if on not in (False, "deny")]
+    words = given.split(",") if isinstance(given, str) else given if isinstance(given, list) else ()
+    return [name for word in words if (name := str(word).strip())]
+
+
 def is_plain_name(text: str) -> bool:
     """Whether this can be one word of a command line, and no option."""
     return 0 < len(text) <= 200 and text[0].isalnum() and all(c.isalnum() or c in "._-" for c in text)
@@ -254,6 +263,9 @@ class Driver:
     install: str = ""  # what to type where it is missing
     login: Login | None = None
     quiet: Mapping[str, str] = field(default_factory=dict)  # variables with which `--version` does nothing else
+    # whether a model that an agent file names is one of its own: such files are written for any program
+    own_model: Callable[[str], bool] = lambda model: model not in ("inherit", "haiku", "sonnet", "opus")
+    takes_tools: bool = False  # its runs have no other tools than those that an agent file names
     hinted: bool = False  # its models have the names that plans use as hints
 
     # its sessions

@@ -58,7 +58,7 @@ from overhand.verbs import (
     wait_for_tasks,
     walk_questions,
 )
-from overhand.words import is_name
+from overhand.words import is_agent_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -215,8 +215,8 @@ class Project:
         self, name: str, *, reentrant: bool = False, can_delegate: bool = True
     ) -> Callable[[Callable[[Call], object]], Callable[[Call], object]]:
         """Make a function an agent of this process: `@p.agent("name")`."""
-        if not is_name(name):
-            raise BadInput(f"{name!r} is no agent name.", "Use small letters, digits and -, such as code-reviewer.")
+        if not is_agent_name(name):
+            raise BadInput(f"{name!r} is no agent name.", "Use letters, digits, dots, - and _, such as code-reviewer.")
 
         agent = Agent(name, "function", options={"reentrant": reentrant, "can_delegate": can_delegate})
 

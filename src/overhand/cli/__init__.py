@@ -165,6 +165,14 @@ def _steady(text: str) -> str:
 
 
 def _print(verb: Verb, answer: Reply, *, as_json: bool) -> int:
+    try:
+        return _print_all(verb, answer, as_json=as_json)
+    finally:
+        if close := getattr(answer.stream, "close", None):
+            close()  # its end may have something to clean up, also where nobody reads the rest
+
+
+def _print_all(verb: Verb, answer: Reply, *, as_json: bool) -> int:
     if as_json:
         for item in answer.stream if answer.stream is not None else ():
             print(_as_json({"schema": answer.payload["schema"], **item}), flush=True)

@@ -38,6 +38,10 @@ def lines(verb: str, answer: Reply) -> Iterable[str]:
         from overhand.cli import receipt
 
         return list(receipt.whole(payload) if verb == "show" else receipt.brief(payload))
+    if verb == "agents":
+        from overhand.cli.agents import agents
+
+        return list(agents(payload))
     if verb == "plan":
         from overhand.cli.plan import plan
 
@@ -252,46 +256,10 @@ def _clean(payload: Payload) -> Iterator[str]:
     yield f"{count} {verb}; finished and kept: {payload['kept']}"
 
 
-def _agents(payload: Payload) -> Iterator[str]:
-    if "test" in payload:
-        yield f"{printable(payload['test'])}: {payload['outcome']} · {payload['seconds']}s"
-        yield f"   {printable(payload['message'])}"
-        yield f"   next: {printable(payload['next'])}"
-        return
-    if "unpaused" in payload:
-        name, was = payload["unpaused"], payload["was_paused"]
-        yield f"{name} is no longer paused; tasks that wait for it start now." if was else f"{name} is not paused."
-        return
-    for row in payload["agents"]:
-        trusted = "" if row["trusted"] or row["problem"] else colour("  not trusted yet: overhand trust", "yellow")
-        star = "*" if row["default"] else " "
-        about = f"{one_line(row['description'], 50)}  {colour(printable(row['source']), 'dim')}"
-        yield f"{star} {printable(row['name']):<16} {row['driver'] or '?':<10} {about}{trusted}"
-        if row["problem"]:
-            yield colour(f"    {printable(row['problem'])}", "red")
-        for warning in row["warnings"]:
-            yield f"    note: {printable(warning)}"
-    there = [row for row in payload["programs"] if row["path"]]
-    if not payload["agents"] and not there:
-        yield "No agent yet. An agent is a file .overhand/agents/NAME.md; this prints one to start from:"
-        yield "  overhand agents --example"
-    if there:
-        yield "Agent programs on your PATH, each an agent of its own name:"
-    for row in there:
-        word = {True: "logged in", False: "not logged in", None: "login unknown"}[row["logged_in"]]
-        facts = f"{row['version'] or 'version unknown':<15} {word} ({printable(row['rests_on'])})"
-        yield f"  {row['name']:<10} {facts}"
-        yield f"    {colour(printable(row['path']), 'dim')} · {printable(row['next'])}"
-    if chosen := payload.get("default"):
-        yield from folded(f"delegate takes {chosen['agent']} where none is named: {printable(chosen['why'])}", begin=0)
-    if missing := [row["name"] for row in payload["programs"] if not row["path"]]:
-        yield f"Not installed: {', '.join(missing)} (overhand agents NAME says how to install it)"
-    if len(payload["programs"]) == 1 and missing:
-        yield f"  {printable(payload['programs'][0]['next'])}"
-
-
 def _trust(payload: Payload) -> Iterator[str]:
-    for row in payload["trusted"]:
+    from overhand.verbs import in_groups
+
+    for row in in_groups(payload["trusted"]):
         yield f"trusted  {printable(row['file'])}"
         yield from (f"           {printable(line)}" for line in row["runs"])
     for name in payload["refused"]:
@@ -326,7 +294,7 @@ _IN_ANSWERS = (
 )  # fmt: skip
 _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
     "version": _version, "delegate": _delegate, "run": _run, "resume": _run, "send": _send, "list": _list,
-    "stop": _stop, "check": _check, "step": _step, "clean": _clean, "agents": _agents, "trust": _trust, "init": _init,
+    "stop": _stop, "check": _check, "step": _step, "clean": _clean, "trust": _trust, "init": _init,
     "projects": _projects,
 }  # fmt: skip
 

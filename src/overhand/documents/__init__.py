@@ -4,7 +4,7 @@ from overhand import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.documents.agentfile import AgentFile, parse_agent_file, settings_problems
+    from overhand.documents.agentfile import AgentFile, agent_name, parse_agent_file, settings_problems
     from overhand.documents.alert import ALERT_ACTIVE, ALERT_DONE, Alert, alert_file_name, parse_alert, render_alert
     from overhand.documents.appendix import add_note, add_recovery, put_response
     from overhand.documents.checkpoint import Checkpoint, CheckpointBudget, CheckpointCommand, CheckpointDelegation
@@ -45,7 +45,7 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "agentfile": "AgentFile parse_agent_file settings_problems",
+            "agentfile": "AgentFile agent_name parse_agent_file settings_problems",
             "alert": "ALERT_ACTIVE ALERT_DONE Alert alert_file_name parse_alert render_alert",
             "appendix": "add_note add_recovery put_response",
             "checkpoint": "Checkpoint CheckpointBudget CheckpointCommand CheckpointDelegation checkpoint_as_json "

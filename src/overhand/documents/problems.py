@@ -120,7 +120,8 @@ CODES: dict[str, str] = {
     # agent files
     "front-matter-missing": "The file does not begin with YAML between `---` lines.",
     "front-matter-invalid": "The front matter is not valid YAML.",
-    "agent-name": "The agent's name is missing or not of the form `[a-z][a-z0-9-]*`.",
+    "front-matter-lines": "The front matter is not valid YAML, but its lines could be read one by one.",
+    "agent-name": "The agent's name is missing or not of the form `[A-Za-z0-9][A-Za-z0-9._-]*`.",
     "agent-field": "A field of the agent file has the wrong type or value.",
     "agent-prompt-missing": "The agent file has no role prompt below its front matter.",
 }

@@ -11,7 +11,7 @@ from typing import Any
 from overhand.errors import Refused
 from overhand.policy import budget as budgets
 from overhand.record import Amount
-from overhand.words import SHIELDS, duration, is_limit_rule, is_name
+from overhand.words import SHIELDS, duration, is_agent_name, is_limit_rule, is_name
 
 Reader = Callable[[Any], Any]  # raises ValueError or TypeError
 NOTE_KINDS = ("question", "parked", "blocked", "ready", "stopped", "notice", "budget")
@@ -291,7 +291,7 @@ def read_routes(tables: Mapping[str, dict[str, Any]], problems: list[str]) -> di
 
 def _an_agent(value: Any) -> str:
     name = a_text(value)
-    if name and not is_name(name):
+    if name and not is_agent_name(name):
         raise ValueError("the name of an agent was needed")
     return name
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from overhand.verbs.plan_run import find_plan, may_run_plan, plan_dry_run, plan_rows, submit_plan, wait_for_plan
     from overhand.verbs.resume import require_resumable, resume_from, resume_task
     from overhand.verbs.send import send_message
-    from overhand.verbs.setup import ensure_project
+    from overhand.verbs.setup import ensure_project, in_groups
     from overhand.verbs.show import describe_task
     from overhand.verbs.status import Headline
     from overhand.verbs.table import ALIASES, GLOBAL_ARGS, GROUPS, PERMIT, VERBS, VERB_BY_NAME
@@ -39,7 +39,7 @@ else:
             "plan_run": "find_plan may_run_plan plan_dry_run plan_rows submit_plan wait_for_plan",
             "resume": "require_resumable resume_from resume_task",
             "send": "send_message",
-            "setup": "ensure_project",
+            "setup": "ensure_project in_groups",
             "show": "describe_task",
             "status": "Headline",
             "table": "ALIASES GLOBAL_ARGS GROUPS PERMIT VERBS VERB_BY_NAME",

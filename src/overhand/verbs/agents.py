@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from overhand.errors import BadInput, OverhandError, ToolMissing
@@ -27,10 +26,10 @@ overhand:
 {how}---
 You do one task at a time. Read the handoff, do what it asks and nothing else, and return as you are told.
 """
-# of programs without a driver: how they take a prompt
+# of programs without a driver: how they take a prompt; the worker has none yet, and does nothing but return
 _COMMANDS = {
     "aider": ["aider", "--yes-always", "--message", "{prompt}"],
-    "worker": ["python3", "tools/agent.py", "{workspace}"],
+    "worker": ["sh", "-c", 'cat >/dev/null; echo \'{"status": "completed", "summary": "Hello."}\''],
 }
 
 
@@ -43,32 +42,60 @@ def agents(
         return _unpause(session, words)
     if len(words) == 2 and words[0] == "test" and not example:
         return trial(session, words[1])
-    if len(words) > 1:
+    if len(words) > 1 and (words[0] == "test" or example):
         raise BadInput(f"agents has one word too many: {words[-1]!r}.", "overhand agents NAME, or agents test NAME")
     only = words[0] if words else None
     if example:
         return Reply({"schema": "overhand.agents/1", "text": example_file(only), "raw": True})
-    from overhand.agents import agent_files, find_agent, installable, program_versions
+    from overhand.agents import agent_files, find_agent, installable
     from overhand.policy import load_config
 
     config = load_config(session.root)
     known = agent_files(session.root)
     if only == "test" and only not in known:
         raise BadInput("Test which agent?", "Name it: overhand agents test NAME")
-    if only is not None and only not in known:
-        find_agent(session.root, only, config)
-    rows = _files(session, config, [only] if only else sorted(known))
+    if only and (len(words) > 1 or (only not in known and only not in installable())):
+        rows = _matching(_files(session, config, known), words)
+        if not rows and len(words) == 1:
+            find_agent(session.root, only, config)  # raises, with what was meant
+        return Reply({"schema": "overhand.agents/1", "agents": rows, "programs": [], "words": words}, 0 if rows else 1)
+    rows = _files(session, config, {only: known[only]} if only in known else {} if only else known)
     known_programs = installable()
     driver = next((row["driver"] for row in rows if row["driver"] in known_programs), only) if only else None
     shown = [driver] if driver in known_programs else [] if only else list(known_programs)
-    programs = [_program(one) for one in shown]
+    programs = _programs(session, shown)
+    payload: dict[str, Any] = {"schema": "overhand.agents/1", "agents": rows, "programs": programs}
+    if not only:
+        payload.update(default=_default(session, config), repeated=_repeated(session, known))
+    return Reply(payload, 1 if rows and only and rows[0]["problem"] else 0)
+
+
+def _programs(session: Session, names: list[str]) -> list[dict[str, Any]]:
+    from overhand.agents import program_versions
+
+    programs = [_program(one) for one in names]
     found = program_versions([row["name"] for row in programs if row["path"]], session.progress)
     for row in programs:
         row["version"] = found.get(row["name"])
-    payload: dict[str, Any] = {"schema": "overhand.agents/1", "agents": rows, "programs": programs}
-    if not only:
-        payload["default"] = _default(session, config)
-    return Reply(payload, 1 if rows and only and rows[0]["problem"] else 0)
+    return programs
+
+
+def _matching(rows: list[dict[str, Any]], words: list[str]) -> list[dict[str, Any]]:
+    """The agents that have each of these words in their name, their description or their file's path."""
+    wanted = [word.lower() for word in words]
+    return [row for row in rows if all(word in _searched(row) for word in wanted)]
+
+
+def _searched(row: dict[str, Any]) -> str:
+    return f"{row['name']} {row['description']} {row['source']}".lower()
+
+
+def _repeated(session: Session, known: dict[str, str]) -> list[dict[str, str]]:
+    """The files whose agent another file of the same name comes before."""
+    from overhand.agents import every_agent_file
+
+    more = [(name, path) for name, path in every_agent_file(session.root) if known.get(name) != path]
+    return [{"name": name, "source": path.removeprefix(f"{session.root}/")} for name, path in more]
 
 
 def _unpause(session: Session, words: list[str]) -> Reply:
@@ -87,24 +114,26 @@ def _unpause(session: Session, words: list[str]) -> Reply:
     return Reply({"schema": "overhand.agents/1", "unpaused": driver, "was_paused": driver in paused})
 
 
-def _files(session: Session, config: Any, names: list[str]) -> list[dict[str, Any]]:
-    from overhand.agents import agent_files, load_agent, runnable_files
+def _files(session: Session, config: Any, known: dict[str, str]) -> list[dict[str, Any]]:
+    from overhand.agents import load_agent, runnable_files
     from overhand.policy import untrusted_files
 
-    known = agent_files(session.root)
     untrusted = set(untrusted_files(session.root, runnable_files(session.root)))
+    drivers: dict[str, tuple[str, ...]] = {}
     rows: list[dict[str, Any]] = []
-    for name in (one for one in names if one in known):
-        path = known[name]
-        source = os.path.relpath(path, session.root) if path.startswith(session.root + os.sep) else path
+    for name, path in sorted(known.items()):
+        source = path.removeprefix(f"{session.root}/")
         shown: dict[str, Any] = {"name": name, "source": source, "default": name == config.default_agent}
         try:
-            agent = load_agent(session.root, name, path, config)
+            agent = load_agent(session.root, path, config, drivers)
             shown.update(
-                driver=agent.driver, description=agent.description, problem=None, warnings=list(agent.warnings)
+                driver=agent.driver or None,
+                description=agent.description,
+                problem=None,
+                warnings=list(agent.warnings),
+                runs=list(agent.options.get("command", [])) or agent.options.get("function"),
+                trusted=not untrusted.intersection(agent.trusted_with),
             )
-            shown["runs"] = list(agent.options.get("command", [])) or agent.options.get("function")
-            shown["trusted"] = not untrusted.intersection(agent.trusted_with)
         except OverhandError as error:
             shown.update(driver=None, description="", problem=error.message, warnings=[], trusted=False)
         rows.append(shown)

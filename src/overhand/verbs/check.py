@@ -71,12 +71,13 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Reply:
     kind, problems = lint_document(called, raw, exists=exists, size_of=size_of, strict=strict)
     if kind == "unknown" and (found := _control(session, raw, strict)) is not None:
         kind, problems = "control", found
-    among_agents = os.path.basename(folder) == "agents" and called.endswith(".md")
+    source = os.path.join(folder, called).removeprefix(f"{os.path.realpath(session.root)}/")
+    among_agents = "agents" in source.split("/")[:-1] and called.lower().endswith(".md")
     if kind == "agent" or (kind == "unknown" and among_agents):
         from overhand.agents import read_agent
 
-        agent = called.removesuffix(".md") if among_agents else ""  # there, the file's name is the agent's
-        _, problems = read_agent(session.root, agent, raw, load_config(session.root), agent)
+        agent = called[: -len(".md")] if among_agents else ""  # there, the file's name is the agent's
+        _, problems = read_agent(session.root, agent, raw, load_config(session.root), source)
         kind, problems = "agent", as_strict(problems) if strict else problems
     errors = sum(p.level == "error" for p in problems)
     payload = {

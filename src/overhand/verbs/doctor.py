@@ -338,7 +338,7 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
     known = agent_files(session.root)
     for name, path in known.items() if config else ():
         try:
-            load_agent(session.root, name, path, config or Config())
+            load_agent(session.root, path, config or Config())
         except OverhandError as error:
             yield Finding("agent", error.message, f"Nothing can be handed to {name}.", f"overhand agents {name}")
     there = {name: driver.login for name, driver in installable().items() if find_program(driver.program)}

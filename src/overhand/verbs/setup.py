@@ -43,14 +43,16 @@ def completion(session: Session, shell: str) -> Reply:
 
 
 def demo(session: Session, keep: bool = False) -> Reply:
+    from contextlib import closing
     from importlib import import_module
 
     reply = Reply({"schema": "overhand.demo/1"})
 
     def steps() -> Iterator[dict[str, Any]]:
-        for item in import_module("overhand.testing.demo").run(keep=keep):
-            reply.code = 1 if item.get("ok") is False else 0
-            yield item
+        with closing(import_module("overhand.testing.demo").run(keep=keep)) as items:  # it cleans up after itself
+            for item in items:
+                reply.code = 1 if item.get("ok") is False else 0
+                yield item
 
     reply.stream = steps()
     return reply
@@ -191,10 +193,9 @@ def trust_project(session: Session, file: list[str] | None = None, yes: bool = F
     shown = [{"file": name, "runs": _what_it_runs(session.root, name)} for name in waiting]
     if waiting and not yes:
         if session.confirm is None:
-            raise NotTrusted(
-                f"Not trusted yet: {', '.join(waiting)}.", "Read them, then: overhand trust --yes", files=waiting
-            )
-        lines = "\n".join("\n      ".join((f"  {one['file']}", *one["runs"])) for one in shown)
+            names = ", ".join(one["file"] for one in in_groups(shown))
+            raise NotTrusted(f"Not trusted yet: {names}.", "Read them, then: overhand trust --yes", files=waiting)
+        lines = "\n".join("\n      ".join((f"  {one['file']}", *one["runs"])) for one in in_groups(shown))
         question = (
             f"These files of the project could make Overhand run something:\n{lines}\nTrust them as they are now?"
         )
@@ -204,6 +205,19 @@ def trust_project(session: Session, file: list[str] | None = None, yes: bool = F
         mark_trusted(session.root, marks)
     payload = {"schema": "overhand.trust/1", "project": session.root, "trusted": shown}
     return Reply({**payload, "all": wanted or runnable_files(session.root), "refused": links}, 3 if links else 0)
+
+
+def in_groups(rows: list[dict[str, Any]], most: int = 12) -> list[dict[str, Any]]:
+    """The files, where there are many of them those of a folder that name no command of their own as one row."""
+    folders: dict[str, int] = {}
+    for row in rows:
+        if not row["runs"]:
+            folder = os.path.dirname(row["file"])
+            folders[folder] = folders.get(folder, 0) + 1
+    if len(rows) <= most:
+        return rows
+    told = [{"file": f"{folder}/*", "runs": [f"{count} files without a command"]} for folder, count in folders.items()]
+    return [*(row for row in rows if row["runs"]), *told]
 
 
 def _in_project(root: str, name: str) -> str:
@@ -259,6 +273,8 @@ def _what_it_runs(root: str, name: str) -> list[str]:
         return _of_program(text)
     found, _ = parse_agent_file(text)
     options = found.settings if found else {}
+    if not options:
+        return []  # its folder's own program runs it, or a driver of the settings
     wanted = ("driver", "command", "function", "start", "poll", "collect", "stop")
     shown = {key: options[key] for key in wanted if options.get(key) is not None}
     return [f"{key}: {shlex.join(map(str, one)) if isinstance(one, list) else one}" for key, one in shown.items()]

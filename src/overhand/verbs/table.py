@@ -145,7 +145,13 @@ SET_UP = (
         "agents",
         "the agents of this project, and the agent programs of this machine",
         words=(
-            Arg("NAME", "only this one; or `test NAME`: try it out", value="[test] NAME", many=True, optional=True),
+            Arg(
+                "NAME",
+                "only this one, or those with these words; or `test NAME`: try it out",
+                value="[test] NAME",
+                many=True,
+                optional=True,
+            ),
         ),
         options=(
             Arg("--example", "print an agent file to start from"),

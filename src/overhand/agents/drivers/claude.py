@@ -7,7 +7,18 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import permissions
-from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, OpenPermission, Place, session_name
+from overhand.agents.driver import (
+    Agent,
+    Driver,
+    Job,
+    Launch,
+    Login,
+    McpClient,
+    OpenPermission,
+    Place,
+    session_name,
+    tool_names,
+)
 from overhand.agents.programs import HOOK_SECONDS, require, stop_hook, wrong_patterns
 from overhand.agents.stream import StreamEvent, failure
 from overhand.system import read_file
@@ -29,6 +40,7 @@ def launch(agent: Agent, job: Job) -> Launch:
     argv = [require(agent), "-p", "--output-format", "stream-json", "--verbose"]
     argv += _permissions(job)
     argv += ["--model", job.model] if job.model else []
+    argv += _tools(agent, job)
     argv += ["--resume", job.session] if job.session else ["--session-id", session_name(job.run)]
     if job.mcp:
         servers = {"overhand": {"command": job.mcp[0], "args": list(job.mcp[1:]), "alwaysLoad": True}}
@@ -44,6 +56,17 @@ def launch(agent: Agent, job: Job) -> Launch:
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
     return Launch(tuple(argv), env=env)
+
+
+def _tools(agent: Agent, job: Job) -> list[str]:
+    """Only the built-in tools that the agent's file names; servers' tools, ours among them, are not meant by it."""
+    given = tool_names(agent)
+    names = dict.fromkeys(name.partition("(")[0].strip() for name in given if not name.startswith("mcp__"))
+    if not names or "*" in names:
+        return []
+    if job.level == "read":
+        names["Write"] = None  # for its return: nothing else can be written at that level
+    return ["--tools", ",".join(names)]
 
 
 def _settings(agent: Agent, job: Job) -> list[str]:
@@ -232,6 +255,8 @@ DRIVER = Driver(
         keychain=True,
     ),
     quiet={"DISABLE_AUTOUPDATER": "1"},
+    own_model=lambda model: any(word in model for word in ("claude", "haiku", "sonnet", "opus", "arn:")),
+    takes_tools=True,
     hinted=True,
     open_session=("--resume",),
     # the session exists once the run has reported how it ended

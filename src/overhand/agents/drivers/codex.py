@@ -143,6 +143,7 @@ DRIVER = Driver(
     translate=translate,
     program="codex",
     install="npm install -g @openai/codex",
+    own_model=lambda model: model.startswith(("gpt", "o1", "o3", "o4", "codex")),
     login=Login(
         variables=("CODEX_API_KEY",),
         files=(Place("CODEX_HOME", "~/.codex", "auth.json"),),

@@ -123,6 +123,7 @@ DRIVER = Driver(
     translate=translate,
     program="gemini",
     install="npm install -g @google/gemini-cli",
+    own_model=lambda model: model in ("auto", "pro", "flash", "flash-lite") or "gemini" in model,
     login=Login(
         variables=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"),
         files=(Place("", "~/.gemini", "oauth_creds.json"),),

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, Place, is_plain_name
+from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, Place, is_plain_name, tool_names
 from overhand.agents.programs import require
 from overhand.agents.stream import StreamEvent, failure
 
@@ -29,6 +29,10 @@ def launch(agent: Agent, job: Job) -> Launch:
         permission["edit"] = {"*": "deny", **{f"*{os.path.relpath(path, job.project)}": "allow" for path in own}}
         permission["bash"] = "deny"  # a pattern for one command would also allow redirecting its output
     config: dict[str, Any] = {"permission": permission}
+    if isinstance(tools := agent.options.get("tools"), dict):
+        config["tools"] = {str(name): on not in (False, "deny") for name, on in tools.items()}
+    elif names := tool_names(agent):
+        config["tools"] = {"*": False, "overhand_*": True, **dict.fromkeys(map(str.lower, names), True)}
     if job.mcp:
         config["mcp"] = {"overhand": {"type": "local", "command": list(job.mcp), "timeout": 86_400_000}}
     env = {
@@ -80,6 +84,8 @@ DRIVER = Driver(
     translate=translate,
     program="opencode",
     install="npm install -g opencode-ai",
+    own_model=lambda model: "/" in model,
+    takes_tools=True,
     login=Login(
         variables=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
         files=(Place("XDG_DATA_HOME", "~/.local/share", "opencode/auth.json"),),

@@ -17,7 +17,7 @@ _NEEDS_REASON = ("PAUSE", "CHECKPOINT", "ESCALATE")
 _ANY = re.compile(r"^[^\w\n]{0,40}CONTROL\b[ \t]*:", re.MULTILINE)
 _MARKS = re.compile(r"(?:[ \t]|[-+*](?=[ \t])|[0-9]{1,9}[.)](?=[ \t])|#|\*|_|\")*")
 _BARE = re.compile(
-    r"(?:PAUSE|CHECKPOINT|ESCALATE|RESUME(?:[ \t]+\[?ckpt_[\w-]+\]?)?|DELEGATE(?:[ \t]+\[?[a-z][a-z0-9-]*\]?)?)"
+    r"(?:PAUSE|CHECKPOINT|ESCALATE|RESUME(?:[ \t]+\[?ckpt_[\w-]+\]?)?|DELEGATE(?:[ \t]+\[?[A-Za-z0-9][\w.-]*\]?)?)"
     r"(?:[ \t]+REASON[ \t]*:.*)?"
 )
 _WISH = re.compile(

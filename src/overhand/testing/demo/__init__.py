@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overhand.agents import installable
 from overhand.record import EVENT_KIND
 from overhand.testing.project import ProjectDir, make_project
 from overhand.verbs import installed_programs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 Item = dict[str, Any]
 
@@ -76,6 +77,7 @@ def run(*, keep: bool = False) -> Iterator[Item]:
     """All steps; the last item tells whether they went well."""
     folder = Path(tempfile.mkdtemp(prefix="overhand-demo-"))
     began = time.monotonic()
+    before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
     demo = Demo(make_project(folder, agents=AGENTS, git=True))
     try:
         yield {
@@ -89,6 +91,8 @@ def run(*, keep: bool = False) -> Iterator[Item]:
         demo.project.cleanup()
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     yield {
         EVENT_KIND: "end",
         "schema": "overhand.demo/1",
@@ -97,6 +101,11 @@ def run(*, keep: bool = False) -> Iterator[Item]:
         "folder": str(folder) if keep else None,
         "programs": installed_programs(),
     }
+
+
+def _end(number: int, _frame: object) -> None:
+    """Asked to end: the demo does, and cleans up."""
+    raise SystemExit(128 + number)
 
 
 def _delegation(demo: Demo) -> Iterator[Item]:
@@ -310,16 +319,20 @@ def closing(item: Item) -> str:
     lines = ["", f"{went}, in {item['seconds']} seconds."]
     if item["folder"]:
         lines.append(f"The project is kept in {item['folder']}")
-    programs = list(item["programs"])
-    name = programs[0] if programs else "worker"
-    general = "Any program that reads a prompt on standard input can be an agent. In your own project:"
-    lines += [
-        "",
-        f"Agent programs on your PATH: {', '.join(programs) or 'none'}.",
-        f"Make an agent of {name}, in your own project:" if programs else general,
+    lines += ["", f"Agent programs on your PATH: {', '.join(item['programs']) or 'none'}.", *recipe(item["programs"])]
+    return "\n".join(lines)
+
+
+def recipe(programs: Mapping[str, str]) -> list[str]:
+    """Commands that work as they are printed: with a coding agent, else with a program that does nothing but return."""
+    name = next(iter(programs), "worker")
+    task = '"Write a haiku about this project into HAIKU.md" --deliverable HAIKU.md' if programs else '"Say hello"'
+    if name in installable():
+        return ["In your own project:", f"  overhand delegate {task} --agent {name} --wait"]
+    return [
+        "Any program that takes a prompt can be an agent. In your own project:",
         "  mkdir -p .overhand/agents",
         f"  overhand agents {name} --example > .overhand/agents/{name}.md",
-        "  overhand trust",
-        f'  overhand delegate "what to do" --agent {name} --verify "your test command" --wait',
+        "  overhand trust --yes",
+        f"  overhand delegate {task} --agent {name} --wait",
     ]
-    return "\n".join(lines)
