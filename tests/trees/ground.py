@@ -258,6 +258,7 @@ class Ground:
         git_dir = self.top / ".git"
         locks = [str(path.relative_to(self.top)) for path in git_dir.rglob("*.lock")]
         spare = [str(path.relative_to(self.top)) for path in git_dir.glob("overhand-*")]
+        spare += [path.name for path in git_dir.glob("objects/pack/*.keep")]
         own = [path.name for path in self.landings.iterdir() if path.name != "lock"] if self.landings.exists() else []
         return [*locks, *spare, *own]
 

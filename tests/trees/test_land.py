@@ -162,11 +162,14 @@ def test_sha256(tmp_path: Path) -> None:
     assert ground.git("fsck", "--strict") == ""
 
 
-def test_many_files_become_a_pack(ground: Ground) -> None:
+def test_the_objects_are_a_pack_that_git_may_pack_again(ground: Ground) -> None:
+    """It is kept while no ref names them, then it is like any other."""
     ground.work({f"many/{number}.txt": f"{number}\n" for number in range(150)})
     packs = len(list((ground.top / ".git/objects/pack").glob("*.pack")))
     ground.land()
     assert len(list((ground.top / ".git/objects/pack").glob("*.pack"))) == packs + 1
+    ground.git("gc", "-q", "--prune=now")
+    assert len(list((ground.top / ".git/objects/pack").glob("*.pack"))) == 1
     assert ground.git("status", "--porcelain") == ""
 
 

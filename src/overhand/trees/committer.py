@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from overhand.errors import GitFailed, Refused
-from overhand.system import Git
+from overhand.system import Git, names_in, read_file, remove_file
 from overhand.trees.merge import merge_trees, trees_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _SIGNER_PATIENCE = 10  # seconds; a signer that asks for a passphrase takes longer
 _PATIENCE = 600
-_LOOSE = 100  # more objects than this become a pack
 _POINTER = 1024  # bytes that a pointer of git-lfs has at most
 # A signer that would ask the user fails at once: it finds no screen and no answer.
 _NO_PROMPT = (("SSH_ASKPASS", "/bin/false"), ("SSH_ASKPASS_REQUIRE", "force"), ("DISPLAY", ""), ("WAYLAND_DISPLAY", ""))
@@ -137,13 +136,28 @@ def _read(git: Git, commit: str) -> _Commit:
 # objects
 
 
-def give_objects(ours: Git, project: str, old: str, new: str, count: int) -> None:
-    """Copy what is needed for the commit `new` and missing in `old` into a project's git dir; about `count` objects."""
+def give_objects(ours: Git, project: str, old: str, new: str, holder: str) -> None:
+    """Copy what is needed for the commit `new` and missing in `old` into a project's git dir.
+
+    It is a pack that is kept for its holder until `release_objects`: a `git gc --prune=now` of the user's would remove
+    loose objects before a ref names them, and leave a branch with a hole.
+    """
     asked = f"{new}\n^{old}\n" if old else f"{new}\n"
-    unpack = ("index-pack", "--stdin", "--fix-thin") if count > _LOOSE else ("unpack-objects", "-q")
-    into = Git(project, lock=ours.lock)
     packing = ("pack-objects", "--revs", "--thin", "--stdout", "-q", "--delta-base-offset")
-    ours.pipe(*packing, into=into, then=(*unpack, "--strict"), given=asked.encode(), patience=_PATIENCE)
+    unpack = ("index-pack", "--stdin", "--fix-thin", "--strict", f"--keep={_kept(holder)}")
+    ours.pipe(*packing, into=Git(project, lock=ours.lock), then=unpack, given=asked.encode(), patience=_PATIENCE)
+
+
+def release_objects(project: str, holder: str) -> None:
+    """Let git treat the objects like all others: a ref names them by now, or they are not needed."""
+    folder = f"{project}/objects/pack"
+    for name in names_in(folder):
+        if name.endswith(".keep") and (read_file(f"{folder}/{name}", 8192) or b"").strip() == _kept(holder).encode():
+            remove_file(f"{folder}/{name}")
+
+
+def _kept(holder: str) -> str:
+    return f"overhand {holder}"
 
 
 def give_large_files(ours: Git, project: str, blobs: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from overhand.errors import GitFailed, Refused
 from overhand.system import Lock, Repository, linked_worktrees, names_in, random_text, read_file
-from overhand.trees.committer import give_large_files, give_objects
+from overhand.trees.committer import give_large_files, give_objects, release_objects
 from overhand.trees.files import Files, Foreign, look, mark_of
 from overhand.trees.journal import Act, Journal, Mark, Plan
 from overhand.trees.overlap import NOTHING, Change, Overlap, joined, read_changes
@@ -87,6 +87,8 @@ def land(landing: Landing) -> Landed:
             carrier.complete()
         except Foreign as foreign:
             raise _changed_meanwhile(foreign.path, carrier.files.late) from foreign
+        except GitFailed as error:
+            raise GitFailed(f"{error.message} Nothing was landed.", error.hint, **error.facts) from error
     undo = f"git reset --keep {landing.old}" if landing.old else "git update-ref -d HEAD"
     return Landed(landing.old, landing.new, undo if landing.head else "", tuple(carrier.files.late), tuple(recovered))
 
@@ -109,7 +111,7 @@ class _Attempt:
 
     def drop(self) -> None:
         self.lock.drop()
-        remove_spares(self.git.git_dir, self.journal.folder)
+        remove_spares(self.git, self.journal.folder)
         Files(self.git.work_tree, self.journal.folder, "", Plan()).drop_beside(self.beside)
         shutil.rmtree(self.journal.folder)
 
@@ -133,9 +135,8 @@ class _Attempt:
         }
         plan = self._plan(test, skipped)
         if landing.head:
-            give_objects(
-                landing.ours._replace(lock=self.git.lock), _common(self.git), landing.old, landing.new, len(changes)
-            )
+            ours, holder = landing.ours._replace(lock=self.git.lock), os.path.basename(self.journal.folder)
+            give_objects(ours, _common(self.git), landing.old, landing.new, holder)
         return self._begin(plan, changes, skipped)
 
     def _refuse_own_folder(self, changes: list[Change]) -> None:
@@ -261,7 +262,8 @@ def land_on_branch(git: Git, ours: Git, ref: str, old: str, new: str) -> Landed:
     project = _common(git)
     changes = read_changes(ours, old or _EMPTY_TREES[len(new)], new)
     give_large_files(ours, project, (one.new for one in changes if one.has_file))
-    give_objects(ours, project, old, new, len(changes))
+    holder = f"{os.getpid()}-{random_text(6)}"
+    give_objects(ours, project, old, new, holder)
     before = old or "0" * len(new)
     try:
         git.run("update-ref", "-m", "overhand merge", ref, new, before)
@@ -271,6 +273,8 @@ def land_on_branch(git: Git, ours: Git, ref: str, old: str, new: str) -> Landed:
             raise
         message = f"{ref.removeprefix('refs/heads/')} has moved meanwhile; nothing was landed."
         raise Refused(message, "Try again.", moved=True) from error
+    finally:
+        release_objects(project, holder)
     undo = f"git update-ref {ref} {old} {new}" if old else f"git update-ref -d {ref} {new}"
     return Landed(old, new, undo)
 

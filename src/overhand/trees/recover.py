@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.errors import Busy, GitFailed, OverhandError
 from overhand.system import Git, Lock, Renames, Repository, is_being_written, names_in, read_file, remove_file
-from overhand.trees.committer import give_objects
+from overhand.trees.committer import give_objects, release_objects
 from overhand.trees.files import Files, Foreign, is_same, look, mark_of
 from overhand.trees.journal import Journal, Mark, Plan
 from overhand.trees.overlap import joined
@@ -122,7 +122,7 @@ class Carrier:
     def _end(self, *, landed: bool) -> bool:
         """Drop the lock first: what is left is ours alone. The folder stays while a process may write into it."""
         self.lock.drop()
-        remove_spares(self.git.git_dir, self.journal.folder)
+        remove_spares(self.git, self.journal.folder)
         if self.files.finish(landed=landed):
             shutil.rmtree(self.journal.folder)
         return landed
@@ -198,8 +198,9 @@ class Carrier:
 
     def _make_index(self, index: str) -> str:
         """The user's index with the landed files; what else is staged stays."""
-        remove_spares(self.git.git_dir, self.journal.folder)
         new = spare_name(self.git.git_dir, self.journal.folder, "index")
+        for spare in (new, f"{new}.lock"):  # of a landing that was cut off here
+            remove_file(spare)
         if self.began["index"]:
             shutil.copy2(index, new)  # with its time: git goes by that
         git = self.git._replace(index_file=new)
@@ -221,12 +222,13 @@ class Carrier:
         os.rename(spare, index)
 
 
-def remove_spares(git_dir: str, folder: str) -> None:
-    """What a landing, or a git of ours that was killed, left beside the index."""
-    begin = os.path.basename(spare_name(git_dir, folder, ""))
-    for name in names_in(git_dir):
+def remove_spares(git: Git, folder: str) -> None:
+    """What a landing, or a git of ours that was killed, left in the user's git dir."""
+    begin = os.path.basename(spare_name(git.git_dir, folder, ""))
+    for name in names_in(git.git_dir):
         if name.startswith(begin):
-            remove_file(f"{git_dir}/{name}")
+            remove_file(f"{git.git_dir}/{name}")
+    release_objects(Repository(git.work_tree, git.git_dir).common_dir, os.path.basename(folder))
 
 
 def _left_behind(path: str, since: float, new: str) -> Mark | None:
@@ -285,7 +287,7 @@ def _give_again(git: Git, carrier: Carrier) -> None:
     ours = Git(str(carrier.began["ours"]), lock=git.lock)
     project = Repository(git.work_tree, git.git_dir).common_dir
     try:
-        give_objects(ours, project, carrier.old, carrier.new, len(carrier.plan.acts))
+        give_objects(ours, project, carrier.old, carrier.new, os.path.basename(carrier.journal.folder))
     except GitFailed:
         return  # without them the ref can't be moved, and all is taken back
 
@@ -295,7 +297,7 @@ def _discard(git: Git, journal: Journal, events: dict[str, dict[str, Any]]) -> N
     started = events.get("started")
     if started:
         IndexLock(git.git_dir, str(started["task"]), journal.folder).drop()
-    remove_spares(git.git_dir, journal.folder)
+    remove_spares(git, journal.folder)
     Files(git.work_tree, journal.folder, "", Plan()).drop_beside(_pairs(events.get("beside", {}).get("names", ())))
     shutil.rmtree(journal.folder)
 
