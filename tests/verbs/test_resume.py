@@ -113,7 +113,7 @@ def test_an_agents_own_context_and_handoff_are_kept(scene: Scene) -> None:
     )
     task = scene.delegate()
     scene.judged(task)
-    assert (folder(scene, task) / "CONTEXT.md").read_text() == "# Mine\n"
+    assert (folder(scene, task) / "CONTEXT.md").read_text().startswith("# Mine\n\n## Found By Overhand\n")
     assert "Session: mine" in (scene.place(task) / "handoff.md").read_text()
 
 

@@ -39,6 +39,10 @@ def brief(payload: Payload) -> Iterator[str]:
             if problem["level"] == "error":
                 form = "form: " if problem.get("of") == "form" else ""
                 yield f"   ! {form}{one_line(problem['message'], _MOST_WIDE)}"
+                yield from _quoted(problem.get("detail", ""), "     ")
+        if row.get("last_words"):
+            yield "   its last words:"
+            yield from _quoted(row["last_words"], "   ")
         for one in row["questions"]:
             if one["answered"] is None:
                 options = " / ".join(one_line(option, 60) for option in one["options"])
@@ -47,6 +51,11 @@ def brief(payload: Payload) -> Iterator[str]:
         if row.get("output"):
             yield f"   {row['output']}"
         yield f"   receipt: overhand show {row['handle'] or row['task_id']}"
+
+
+def _quoted(text: str, lead: str = "") -> Iterator[str]:
+    """What a program printed, line by line."""
+    yield from (f"{lead}| {line[:_MOST_WIDE]}" for line in printable(text).splitlines())
 
 
 def _verdict(payload: Payload) -> str:
@@ -135,6 +144,9 @@ def _block(name: str, rows: Iterable[str]) -> Iterator[str]:
 
 def _claimed(payload: Payload) -> Iterator[str]:
     yield f"{payload['claimed']}, in {payload['source']}" if payload["claimed"] else "nothing that could be read"
+    if payload.get("last_words"):
+        yield "its last words:"
+        yield from _quoted(payload["last_words"])
     for decision in payload["decisions"]:
         yield f"decided: {one_line(decision['what'], 60)}: {one_line(decision['why'], 100)}"
 
@@ -148,6 +160,7 @@ def _checked(payload: Payload) -> Iterator[str]:
     for check in payload["checks"]:
         mark = "passed" if check["passed"] else colour("FAILED", "red")
         yield f"{mark}  {printable(check['command'])} · {how_checked(check, payload['tree'])}"
+        yield from _quoted(check.get("why", ""))
     for item in payload["deliverables"]:
         if "path" in item:
             mark = "there" if item["holds"] else colour("NOT", "red")
@@ -176,6 +189,8 @@ def _problems(payload: Payload) -> Iterator[str]:
         tone = "red" if problem["level"] == "error" else "yellow"
         form = " of form" if problem.get("of") == "form" else ""
         yield f"{colour(problem['level'] + form, tone)}  {one_line(problem['message'], _MOST_WIDE)}"
+        if problem["code"] != "check-failed":  # the check itself is listed below
+            yield from _quoted(problem.get("detail", ""))
 
 
 def how_checked(check: Payload, tree: str = "") -> str:

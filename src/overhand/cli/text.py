@@ -214,8 +214,7 @@ def _check(payload: Payload) -> Iterator[str]:
         for check in payload["checks"]:
             mark = "passed" if check["passed"] else "FAILED"
             yield f"   {mark}  {printable(check['command'])} · {how_checked(check)}"
-            if check.get("why"):
-                yield f"           {printable(check['why'])}"
+            yield from (f"           | {line}" for line in printable(check.get("why", "")).splitlines())
         return
     from overhand.cli.plan import check as check_document
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -320,6 +319,8 @@ def contract_form(name: str, schema: bytes = b"") -> str:
     if schema:
         found, _ = load_json(schema.decode("utf-8", "replace"))
         where = "the `## Data` section of OUTPUT.md as one fenced json block, or into the file named by $OVERHAND_DATA"
+        import json
+
         shown = json.dumps(found, ensure_ascii=False, indent=1)
         return f"Write the result as JSON into {where}. It must match this JSON Schema:\n\n```json\n{shown}\n```"
     if name not in _SHAPES:

@@ -16,10 +16,11 @@ class Problem:
     of: str = "form"  # `form` (sections, lengths, headings) or `substance` (phantom file, failed check, wrong data)
     line: int | None = None
     fix: str = ""
+    detail: str = ""  # the end of what a program printed about it
 
     def as_json(self) -> dict[str, object]:
         """The problem as `--json` shows it, without what is empty."""
-        names = ("code", "level", "of", "message", "line", "fix")
+        names = ("code", "level", "of", "message", "line", "fix", "detail")
         return {name: value for name in names if (value := getattr(self, name)) not in (None, "")}
 
 

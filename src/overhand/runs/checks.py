@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from dataclasses import replace
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
+from overhand.agents import read_end
 from overhand.contracts import first_program, read_pytest_report, read_test_summary
 from overhand.documents import one_line
 from overhand.errors import ToolMissing, storage_failed
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from overhand.policy import Actor
     from overhand.record import Run, Task
 
+_FEW_LINES, _FEW = 20, 1500  # lines and characters that tell people why something failed
 _END = 1 << 16  # bytes at the end of what a check printed, where a test runner's summary stands
 _LAST = 500  # bytes of it that are quoted
 _TO_WRITE = "if the task is to write that program, add --deliverable PATH."
@@ -79,11 +82,15 @@ def checks_after(actor: Actor, task: Task, folder: str, run: Run | None) -> list
     shielded = bool(run and run.is_shielded)
     before = checks_before(actor, task, shielded=shielded) if os.path.isdir(_base_folder(actor, task)) else ()
     facts = _run_all(actor, task, folder, shielded, before)
-    return [_with_tests(fact, before) if fact.passed and fact.before not in (0, None) else fact for fact in facts]
+    return [_with_output(fact, before) for fact in facts]
 
 
-def _with_tests(fact: CheckFact, before: Sequence[CheckFact]) -> CheckFact:
-    """A check that turned from red to green with what a test runner said, then and now."""
+def _with_output(fact: CheckFact, before: Sequence[CheckFact]) -> CheckFact:
+    """A check that failed with the end of what it printed; one that turned green with what its test runner said."""
+    if not fact.passed:
+        return replace(fact, tail=last_lines(last_output(fact.evidence)))
+    if fact.before in (0, None):
+        return fact
     base = next(one for one in before if one.command == fact.command)
     printed, printed_before = _printed(fact.evidence), _printed(base.evidence)
     asked, asked_before = _reported(fact.evidence), _reported(base.evidence)
@@ -102,17 +109,20 @@ def _reported(place: str) -> TestSummary | None:
     return read_pytest_report(read_file(f"{place}/{_REPORT}", _END) or b"")
 
 
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+
+
+def last_lines(text: str) -> str:
+    """The last lines of what a program printed, without what drives a terminal, as they may stand in a fence."""
+    lines = _ESCAPES.sub("", text).replace("```", "'''").splitlines()
+    plain = ["".join(c for c in line if c == "\t" or c.isprintable()).rstrip() for line in lines[-_FEW_LINES:]]
+    whole = "\n".join(plain).strip("\n")
+    return whole if len(whole) <= _FEW else f"…{whole[-_FEW:]}"
+
+
 def last_output(place: str, size: int = _END) -> str:
     """The end of what a check printed."""
-    parts = []
-    for name in ("stdout", "stderr"):
-        try:
-            with open(f"{place}/{name}", "rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - size))
-                parts.append(file.read(size).decode("utf-8", "replace"))
-        except OSError:
-            continue
-    return "\n".join(parts)
+    return "\n".join(read_end(f"{place}/{name}", size)[0].decode("utf-8", "replace") for name in ("stdout", "stderr"))
 
 
 def _base_folder(actor: Actor, task: Task) -> str:

@@ -24,15 +24,16 @@ from overhand.questions import (
     take_in_files,
 )
 from overhand.record import Accepted, Judged, Notice
-from overhand.runs import checks, control, evidence, prepare, result, spending, work, worktree
+from overhand.runs import checks, control, evidence, handover, prepare, result, spending, work, worktree
 from overhand.runs.evidence import Collected
 from overhand.runs.judge import Evidence, Verdict, judge_run
 from overhand.runs.result import Case
 from overhand.system import mask_secrets, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from overhand.agents import StreamSummary
     from overhand.policy import Actor
     from overhand.record import Event, Run, Store, Task
 
@@ -101,7 +102,7 @@ def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Tas
         if _met_limit(case, verdict):
             return _wait_for_provider(case)
         if _wants_repair(task, verdict, spec) and not has_leftovers(actor.store, task):
-            write_file(f"{place}/problems.json", json.dumps([p.as_json() for p in verdict.problems]))
+            write_file(f"{place}/problems.json", json.dumps(_to_repair(verdict, actor.secrets)))
             return _queue_again(case, Accepted(repair=ended.id))
         if verdict.status == "needs-input" == verdict.claimed:
             case = _ask_for_it(case, verdict)
@@ -116,6 +117,15 @@ def _finish(actor: Actor, task_id: str, patient: bool, on_verdict: Callable[[Tas
                 locked.append(event, *following, sync=actor.sync_results)
                 on_verdict(locked.task)
             return locked.task
+
+
+def _to_repair(verdict: Verdict, secrets: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The problems, as the next run gets them; its last words belong to a return that is missing."""
+    shown = [problem.as_json() for problem in verdict.problems]
+    for one in shown:
+        if one["code"] == "return-missing" and verdict.last_words:
+            one["detail"] = "\n".join(filter(None, (str(one.get("detail", "")), verdict.last_words)))
+    return [result.without_secrets(one, secrets) for one in shown]
 
 
 def _ask_for_it(case: Case, verdict: Verdict) -> Case:
@@ -175,6 +185,7 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
     wants_checks = ended.cause != "cancelled" and bool(task.checks)
     ran = tuple(checks.checks_after(actor, task, f"{place}/checks", ended)) if wants_checks else ()
     company = work.company_of(actor, task, ended) if tree.changed or (ran and tree.first) else []
+    said = _said_last(folders.place, ended, summary, claims=bool(returned.value and returned.value.status))
     found = Evidence(
         returned=returned.value,
         source=returned.source,
@@ -192,7 +203,8 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
         by_hand=ended.opened,
         final=summary.end if summary else None,
         final_why=summary.why if summary else "",
-        last_words=summary.last_words if summary else "",
+        last_words=said[0],
+        stderr=said[1],
         denied=tuple(dict.fromkeys(summary.denied)) if summary else (),
         open_questions=len(task.open_questions),
         paused=ended_waiting(task, ended),
@@ -207,6 +219,16 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
     )
     look_at = work.to_look_at(root, tree, ended, company, ran)
     return Case(actor, task, ended, folders, returned, found, look_at)
+
+
+def _said_last(place: str, ended: Run, summary: StreamSummary | None, *, claims: bool) -> tuple[str, str]:
+    """The agent's last words, if it left no return, and the end of its stderr, if it ended badly or left none."""
+    if claims and ended.exit == 0:
+        return "", ""
+    stderr = handover.tail_of_file(f"{place}/stderr")
+    if claims:
+        return "", stderr
+    return checks.last_lines(summary.last_words) if summary else handover.tail_of_file(f"{place}/stdout"), stderr
 
 
 def _met_limit(case: Case, verdict: Verdict) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import read_end, stream_summary
@@ -28,6 +29,7 @@ from overhand.documents import (
 from overhand.questions import full_answer, full_question, keep_text, kept_text
 from overhand.record import MessageSent
 from overhand.runs import steps
+from overhand.runs.checks import last_lines
 from overhand.system import dump_line, now_stamp, random_text, read_file, write_file
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from overhand.runs.steps import StepItem
 
 TITLE = "Previous Worker Context"
+_FOUND = "Found By Overhand"  # below what the agent says itself
 _OURS = b"<!-- overhand -->\n"
 _MANY = 12  # steps and problems that are listed; a handoff is read in a minute
 _MOST = 6000  # characters of an earlier worker's text; the rest is one file away
@@ -63,9 +66,8 @@ def _quick_handoff(task: Task, run: Run, verdict: Verdict, plan: list[StepItem])
 
 def _context(store: Store, task: Task, run: Run, verdict: Verdict, plan: list[StepItem], handoff: str) -> Context:
     """CONTEXT.md, from the log, the plan, the questions and the last output; `handoff` is quoted in it."""
-    tail = tail_of_file(f"{store.run_folder(task.id, run.id)}/stdout")
+    tail = verdict.last_words or tail_of_file(f"{store.run_folder(task.id, run.id)}/stdout")
     asked = [f"- Question {q.seq} is open: {full_question(store, task.id, q)}" for q in task.open_questions]
-    errors = [f"- {p.message}" for p in verdict.errors[:_MANY]]
     progress = "The task has no plan to measure progress by."
     if plan:
         done = sum(item.marker == "x" for item in plan)
@@ -78,10 +80,21 @@ def _context(store: Store, task: Task, run: Run, verdict: Verdict, plan: list[St
         progress=progress,
         state=f"Run {run.id} by {run.agent} ended ({run.cause}), judged {verdict.status}."
         + (f"\n\nThe end of what it printed:\n\n```text\n{tail}\n```" if tail else ""),
-        blocking="\n".join(asked + errors) or verdict.summary,
+        blocking="\n".join([*asked, *_errors(verdict)]) or verdict.summary,
         resume=_how_to_resume(task, verdict),
         handoff=handoff,
     )
+
+
+def _errors(verdict: Verdict) -> list[str]:
+    """What is wrong, each with the end of what a program printed about it."""
+    shown = ((one.message, one.detail) for one in verdict.errors[:_MANY])
+    return [f"- {message}{in_fence(detail)}" for message, detail in shown]
+
+
+def in_fence(text: str) -> str:
+    """What a program printed, below the entry of a list."""
+    return f"\n\n  ```text\n{indent(text, '  ')}\n  ```\n" if text else ""
 
 
 def _how_to_resume(task: Task, verdict: Verdict) -> str:
@@ -121,7 +134,8 @@ def leave(store: Store, task: Task, ended: Run, verdict: Verdict) -> str:
         handoff = quick_text(made)
     for kept in (read_file(f"{place}/CONTEXT.md"), store.workspace_files(task.id).read("CONTEXT.md")):
         if kept is not None and kept.strip() and not kept.endswith(_OURS):
-            return decode_text(kept)[0]
+            found = f"\n\n## {_FOUND}\n\n" + "\n".join(_errors(verdict)) if verdict.errors else ""
+            return decode_text(kept)[0].rstrip() + found.rstrip() + "\n"
     return _signed(render_context(_context(store, task, ended, verdict, plan, handoff)))
 
 
@@ -144,8 +158,7 @@ def _signed(text: str) -> str:
 
 def tail_of_file(path: str, size: int = 1500) -> str:
     """The end of what was printed, as it may stand in a fence."""
-    text = read_end(path, size)[0].decode("utf-8", "ignore").replace("\r\n", "\n").replace("```", "'''")
-    return "".join(c for c in text if c in "\n\t" or c.isprintable()).strip()
+    return last_lines(read_end(path, size)[0].decode("utf-8", "ignore"))
 
 
 def write_previous_runs(store: Store, task: Task) -> None:
@@ -189,12 +202,13 @@ def _left_behind(folders: RunFolders, shown: str) -> str:
         return ""
     context, _ = parse_context(decode_text(raw.removesuffix(_OURS))[0])
     shown_parts = [
-        f"**{title}:**\n\n{shorten(body, _MOST)}"
+        f"**{title or 'Notes'}:**\n\n{shorten(body, _MOST)}"
         for title, body in (
             ("Progress", context.progress),
             ("Where it stood", context.state),
             ("What stopped it", context.blocking),
             ("Handoff", context.handoff),
+            *((one.title, one.body) for one in context.extra),
         )
         if body.strip()
     ]

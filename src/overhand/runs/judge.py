@@ -79,6 +79,7 @@ class CheckFact:
     files: tuple[str, ...] = ()  # patterns of its own files, from its settings
     tests: TestSummary | None = None  # what a test runner said, where it turned from red to green
     tests_before: TestSummary | None = None  # on the base
+    tail: str = ""  # the end of what it printed, if it failed
 
     @property
     def passed(self) -> bool:
@@ -108,6 +109,7 @@ class Fact:
 
 
 _UNKNOWN = Work()
+_ENDINGS = ("exit-not-zero", "final-event")
 _NO_SILENCE = ("status-unknown", "status-several", "status-contradicts")  # it said something, if nothing that counts
 
 
@@ -131,7 +133,8 @@ class Evidence:
     by_hand: bool = False  # a person had it on a terminal, and left it as people do
     final: str | None = None  # how its own stream says that it ended, where it has one
     final_why: str = ""
-    last_words: str = ""  # of its own stream
+    last_words: str = ""  # of its own stream, or the end of what it printed
+    stderr: str = ""  # the end of it
     denied: tuple[str, ...] = ()  # what it wanted and was not allowed
     delegated: int = 0  # tasks that it delegated by a CONTROL line and whose results have not reached it
     escalated: str = ""  # why it called for a person
@@ -152,6 +155,7 @@ class Verdict:
     verification: Verification
     summary: str
     problems: tuple[Problem, ...] = ()
+    last_words: str = ""  # of an agent that left no return
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -175,8 +179,11 @@ def judge_run(evidence: Evidence) -> Verdict:
         status = "completed"
         problems.insert(0, _substance("return-missing", "It left no report; its work is proved.", "warning"))
     elif claim is None and evidence.cause != "cancelled" and not waits:
-        problems.insert(0, _substance("return-missing", _no_return(evidence)))
-    return Verdict(status, claim, found, _summary(evidence, status), tuple(problems))
+        said = any(problem.detail for problem in problems if problem.code in _ENDINGS)
+        detail = "" if said or (evidence.exit == 0 and evidence.last_words) else evidence.stderr
+        problems.insert(0, _substance("return-missing", _no_return(evidence), detail=detail))
+    last_words = evidence.last_words.strip() if claim is None and status in ("failed", "partial") else ""
+    return Verdict(status, claim, found, _summary(evidence, status), tuple(problems), last_words)
 
 
 def _counts(evidence: Evidence, problem: Problem) -> bool:
@@ -240,8 +247,8 @@ def _no_return(evidence: Evidence) -> str:
     return ends.get("" if by_itself else evidence.cause, "The run ended without a return that could be read.")
 
 
-def _substance(code: str, message: str, level: str = "error", fix: str = "") -> Problem:
-    return Problem(code, message, level=level, of="substance", fix=fix)
+def _substance(code: str, message: str, level: str = "error", fix: str = "", detail: str = "") -> Problem:
+    return Problem(code, message, level=level, of="substance", fix=fix, detail=detail)
 
 
 def _ending(evidence: Evidence) -> list[Problem]:
@@ -259,7 +266,8 @@ def _ending(evidence: Evidence) -> list[Problem]:
     if evidence.exit == 0:
         return []
     level = "warning" if evidence.by_hand or any(check.passed for check in evidence.checks) else "error"
-    return [_substance("exit-not-zero", f"The agent's program ended with exit code {evidence.exit}.", level)]
+    text = f"The agent's program ended with exit code {evidence.exit}."
+    return [_substance("exit-not-zero", text, level, detail=evidence.stderr)]
 
 
 def _final(evidence: Evidence) -> list[Problem]:
@@ -279,7 +287,7 @@ def _final(evidence: Evidence) -> list[Problem]:
     }
     broke_off = "The agent's program broke off" if why else "The agent ended without its last event"
     text = ends.get(evidence.final or "", broke_off)
-    return [*found, _substance("final-event", f"{text}{why}.")]
+    return [*found, _substance("final-event", f"{text}{why}.", detail=evidence.stderr)]
 
 
 def _files(evidence: Evidence) -> list[Problem]:
@@ -320,7 +328,8 @@ def _checks(evidence: Evidence) -> list[Problem]:
         if not check.passed:
             how = "did not end in time" if check.timed_out else f"ended with {check.after}"
             before = "; it was already red before the run" if check.already_red else ""
-            problems.append(_substance("check-failed", f"Check {check.name} ({check.command}) {how}{before}."))
+            text = f"Check {check.name} ({check.command}) {how}{before}."
+            problems.append(_substance("check-failed", text, detail=check.tail))
     return problems
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.policy import say_budget
 from overhand.record import INPUTS_FILE
+from overhand.runs.handover import in_fence
 from overhand.system import write_file
 
 if TYPE_CHECKING:
@@ -57,10 +58,14 @@ def compose(
     parts = [*opening, *(f"## A message from the person\n\n{text}" for text in messages)]
     parts += [f"## Contract\n\n{contract}" if contract else "", how_to_return(task, desk)]
     if problems:
-        wrong = [f"- {problem['message']} {problem.get('fix') or ''}".rstrip() for problem in problems]
+        wrong = [f"{_wrong(problem)}{in_fence(problem.get('detail', ''))}" for problem in problems]
         intro = "## Your last return could not be accepted\n\nMend all of this, then return again:"
         parts.append("\n".join([intro, *wrong]))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _wrong(problem: dict[str, Any]) -> str:
+    return f"- {problem['message']} {problem.get('fix') or ''}".rstrip()
 
 
 def _ground(agent: Agent, task: Task, workspace: str, level: str, has_plan: bool) -> str:

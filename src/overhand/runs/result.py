@@ -124,6 +124,7 @@ def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
         "errors": [asdict(error) for error in value.errors] if value else [],
         "next_steps": value.next_steps if value else "",
         "problems": [p.as_json() for p in verdict.problems],
+        **({"last_words": verdict.last_words} if verdict.last_words else {}),
         "checks": checks_as_json(found.checks, found.facts, case.actor.store.root),
         **({"unverified": list(found.unverified)} if found.unverified else {}),
         "usage": usage_of_task(task),
@@ -176,6 +177,7 @@ def _check(check: CheckFact, root: str) -> dict[str, Any]:
         "seconds": check.seconds,
         "tree": ".",
         "evidence": check.evidence.removeprefix(f"{root}/"),
+        **({"why": check.tail} if check.tail else {}),
     }
 
 

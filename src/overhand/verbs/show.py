@@ -70,7 +70,7 @@ _RESULT_KEYS = (
     "summary", "data", "deliverables", "decisions", "for_primary", "files_modified", "errors", "next_steps",
     "problems", "checks", "unverified", "doubts", "usage", "output", "claimed", "source", "context", "look_at",
     "repairs", "run_folder", "nodes", "conflicts", "provenance", "variants", "unfilled", "missing", "winner", "tokens",
-    "seconds",
+    "seconds", "last_words",
 )  # fmt: skip
 _RUN_KEYS = ("id", "agent", "state", "cause", "exit", "created", "ended", "status", "leftovers")
 _EMPTY: dict[str, Any] = {
