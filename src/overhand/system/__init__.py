@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from overhand.system.edits import Patch, Renames, edit_file, is_being_written, merge_patches
     from overhand.system.files import LOCK_PATIENCE, MAX_DOCUMENT, MAX_PLAN, Lock, brought, busy_error
     from overhand.system.files import has_live_holder, has_reader, is_held, is_own, is_stopped, is_there
-    from overhand.system.files import kernel_holder, lock_holder, names_in, put_file, put_new, random_text
-    from overhand.system.files import read_file, read_given, read_named, remove_file, second_name, size_of
-    from overhand.system.files import write_file, write_new
+    from overhand.system.files import kernel_holder, lock_holder, names_in, open_to_read, put_file, put_new
+    from overhand.system.files import random_text, read_file, read_given, read_named, remove_file, second_name
+    from overhand.system.files import size_of, write_file, write_new
     from overhand.system.git import OUR_IDENTITY, Git, Repository, find_git, find_repository, is_safe_directory
     from overhand.system.git import is_untracked, linked_worktrees, repository_of, run_git, tag_commit
     from overhand.system.git import tracked_files
@@ -38,8 +38,9 @@ else:
             "shim_pid start_detached stop_detached wait_for_exit",
             "edits": "Renames edit_file is_being_written merge_patches",
             "files": "LOCK_PATIENCE MAX_DOCUMENT MAX_PLAN Lock brought busy_error has_live_holder has_reader is_held "
-            "is_own is_stopped is_there kernel_holder lock_holder names_in put_file put_new random_text "
-            "read_file read_given read_named remove_file second_name size_of write_file write_new",
+            "is_own is_stopped is_there kernel_holder lock_holder names_in open_to_read put_file put_new "
+            "random_text read_file read_given read_named remove_file second_name size_of write_file "
+            "write_new",
             "git": "OUR_IDENTITY Git Repository find_git find_repository is_safe_directory is_untracked "
             "linked_worktrees repository_of run_git tag_commit tracked_files",
             "git_steering": "changed_marks git_marks",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import STREAM_ENDS, brief_tool_use, json_lines, translator
 from overhand.record import EVENT_KIND, read_log
-from overhand.system import mask_secrets
+from overhand.system import mask_secrets, open_to_read
 from overhand.verbs.tasks import look_at_task
 from overhand.verbs.verb import Reply, Session, about_task
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from overhand.agents import StreamEvent
     from overhand.record import Run
 
-_PART = 1 << 16
+_PART, _LONGEST = 1 << 20, 16 << 20  # bytes that are read at once, and of a line
 
 
 class Tail:
@@ -29,15 +30,17 @@ class Tail:
     def lines(self, *, last: bool = False) -> Iterator[dict[str, Any]]:
         """Lines that were added since the last call; with `last` also one without an end."""
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = open_to_read(self.path)  # a pipe in its place does not block us
         except OSError:
             return
         try:
-            while part := os.pread(fd, _PART, self.place):
+            while stat.S_ISREG(os.fstat(fd).st_mode) and (part := os.pread(fd, _PART, self.place)):
                 self.place += len(part)
                 *whole, self.rest = (self.rest + part).split(b"\n")
                 for line in whole:
                     yield from self.shown(line)
+                if len(self.rest) > _LONGEST:
+                    yield from self.end()
         finally:
             os.close(fd)
         if last:
