@@ -82,7 +82,7 @@ def _discard(wanted: Request) -> None:
 
 
 def _make(wanted: Request, lock: int) -> Tree:
-    project = _project_git(wanted.project)
+    project = _project_git(wanted.project)._replace(lock=lock)
     tree, source = _probe(wanted, project)
     tree = replace(tree, note=prepare_place(wanted.path, tree.top))
     keep_base(project, tree)

@@ -20,6 +20,7 @@ from overhand.trees.tree import (
     KEPT,
     STATE,
     has_tree,
+    held_tree,
     kept_aside,
     load_tree,
     note_aside,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from overhand.trees.tree import Tree
 
 _GONE = ".gone"
+_DROPPING = "dropping"  # in a git dir of ours: since then we delete a packed ref
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,8 @@ class Removed:
 
 def keep_part(ours: str, enter: Sequence[str] = ()) -> Part:
     """Take the agent's part, and keep it by a ref of its own."""
-    with tree_lock(ours) as lock:
-        tree = load_tree(ours)
-        part = part_of(tree, lock.fd, enter)
+    with held_tree(ours) as (tree, lock):
+        part = part_of(tree, lock, enter)
         _keep(tree, part)
         return part
 
@@ -63,13 +64,12 @@ def _keep(tree: Tree, part: Part) -> None:
 
 def remove_tree(ours: str, enter: Sequence[str] = ()) -> Removed:
     """Move a tree to the trash once a ref keeps its files; raises Busy while a process works in it."""
-    with tree_lock(ours) as lock:
-        tree = load_tree(ours)
+    with held_tree(ours) as (tree, lock):
         if not os.path.lexists(tree.path):
             return Removed(tree.last, "", is_kept=False)
         if pid := _process_in(tree.path):
             raise Busy(f"Process {pid} works in {tree.path}.", f"Stop it, then try again: ps -p {pid}", pid=pid)
-        part = part_of(tree, lock.fd, enter)
+        part = part_of(tree, lock, enter)
         _keep(tree, part)
         is_kept = bool(part.left or part.submodules or not part.settled)
         trash = kept_place(tree.path, "tree") if is_kept else trash_place(tree.path)
@@ -126,8 +126,7 @@ def _delete(path: str) -> None:
 
 def restore_tree(ours: str) -> Tree:
     """Make a removed tree again, with the files that it had last; one that is there is returned as it is."""
-    with tree_lock(ours) as lock:
-        tree = load_tree(ours)
+    with held_tree(ours) as (tree, lock):
         if os.path.lexists(tree.path) and not os.path.lexists(f"{ours}/restoring"):
             return tree
         if os.path.lexists(f"{ours}/restoring"):  # killed on the way: no agent was in it yet
@@ -138,11 +137,11 @@ def restore_tree(ours: str) -> Tree:
             os.mkdir(tree.path, 0o700)
         except OSError as error:
             raise storage_failed(error, "Cannot make the tree") from error
-        git = tree.git(lock.fd)
+        git = tree.git(lock)
         check_out(git, tree.last, find_filters(git, tree.format), cautious=True)
         borrowed.copy_file(f"{ours}/index", f"{ours}/w.last")
         for submodule in tree.submodules:
-            check_out_submodule(tree, submodule, lock.fd)
+            check_out_submodule(tree, submodule, lock)
         write_agents_git(tree)
         remove_file(f"{ours}/restoring")
         return tree
@@ -150,21 +149,20 @@ def restore_tree(ours: str) -> Tree:
 
 def check_agents_git(ours: str) -> tuple[str, ...]:
     """After a run: set aside what git would obey in the agent's git dir and we did not write; returns the names."""
-    with tree_lock(ours):
-        return restore_agents_git(load_tree(ours))
+    with held_tree(ours) as (tree, _):
+        return restore_agents_git(tree)
 
 
 def drop_dangling_refs(ours: str) -> int:
     """Before a further run: drop copied refs whose commits the user pruned, or git in the tree fails; how many."""
-    with tree_lock(ours) as lock:
-        tree = load_tree(ours)
+    with held_tree(ours) as (tree, lock):
         files = Beneath(tree.path, ".git")
         lines = (files.read("packed-refs", 256 << 20) or b"").splitlines(keepends=True)
         rows = [(at, line.split(b" ", 1)[0]) for at, line in enumerate(lines) if line[:1] not in (b"#", b"^")]
         if not rows:
             return 0
         objects = (("GIT_ALTERNATE_OBJECT_DIRECTORIES", borrowed.as_variable(f"{tree.path}/.git/objects")),)
-        git = tree.objects(lock.fd)
+        git = tree.objects(lock)
         asked = git._replace(variables=(*git.variables, *objects))
         told = asked.run("cat-file", "--batch-check", given=b"".join(commit + b"\n" for _, commit in rows)).splitlines()
         gone = {at for (at, _), answer in zip(rows, told, strict=True) if answer.endswith(b" missing")}
@@ -176,8 +174,7 @@ def drop_dangling_refs(ours: str) -> int:
 
 def follow_project(ours: str, project: str) -> Tree:
     """After the project was moved: name its objects where they are now, for us and for the agent's git."""
-    with tree_lock(ours):
-        tree = load_tree(ours)
+    with held_tree(ours) as (tree, _):
         found = find_repository(os.path.realpath(project))
         if found is None:
             raise NotFound(f"{project} is not in a git repository.", "Open the project where it is now.")
@@ -209,15 +206,48 @@ def release_tree(ours: str) -> None:
             if os.path.lexists(tree.path):
                 raise Refused(f"The tree {tree.path} is still there.", "Remove it first.")
             os.rename(ours, gone)
-        if not os.path.lexists(f"{gone}/{STATE}"):
-            shutil.rmtree(gone, ignore_errors=True)
-            return
-        tree = load_tree(gone)
-        project = find_git(tree.top, writes=True)
-        if project is not None and tree.head:
-            project._replace(lock=lock.fd).run("update-ref", "-d", "--no-deref", tree.project_ref)
-        for place in kept_aside(tree):
-            if os.path.lexists(place):
-                _delete(place)
-        remove_file(f"{gone}/{STATE}")
+        if os.path.lexists(f"{gone}/{STATE}"):
+            tree = load_tree(gone)
+            _drop_base(tree, lock.fd)
+            for place in kept_aside(tree):
+                if os.path.lexists(place):
+                    _delete(place)
+            remove_file(f"{gone}/{STATE}")
         shutil.rmtree(gone, ignore_errors=True)
+
+
+def _drop_base(tree: Tree, lock: int) -> None:
+    """Delete our ref in the project. As a file it is only ours; git is needed where it was packed among the user's."""
+    project = find_git(tree.top, writes=True)
+    if project is None or not tree.head:
+        return
+    project = project._replace(lock=lock)
+    for name in (f"{tree.project_ref}.lock", tree.project_ref):
+        remove_file(f"{tree.common_dir}/{name}")
+    if project.call("rev-parse", "-q", "--verify", tree.project_ref).status != 0:
+        return
+    marker, packing = f"{tree.ours}/{_DROPPING}", f"{tree.common_dir}/packed-refs.lock"
+    if _is_younger(packing, marker) and not _git_works_in(tree):
+        remove_file(packing)  # of the git that was killed when it did this
+    write_file(marker, b"")
+    project.run("update-ref", "-d", "--no-deref", tree.project_ref)
+
+
+def _is_younger(path: str, than: str) -> bool:
+    try:
+        return os.lstat(path).st_mtime_ns >= os.lstat(than).st_mtime_ns
+    except OSError:
+        return False
+
+
+def _git_works_in(tree: Tree) -> bool:
+    """Whether a git is at work in the user's repository, or in one that can't be seen."""
+    for name in names_in("/proc"):
+        try:
+            if name.isdigit() and os.path.basename(os.readlink(f"/proc/{name}/exe")).startswith("git"):
+                cwd = os.readlink(f"/proc/{name}/cwd")
+                if any(f"{cwd}/".startswith(f"{place}/") for place in (tree.top, tree.common_dir, tree.git_dir)):
+                    return True
+        except OSError:
+            continue
+    return not os.path.isdir("/proc/self")

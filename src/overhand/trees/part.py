@@ -16,7 +16,7 @@ from overhand.trees.commits import take_commits
 from overhand.trees.hidden import find_hidden, find_ignored
 from overhand.trees.snapshot import LONG, changed_between, find_candidates, find_filters, own_objects, stage
 from overhand.trees.submodules import submodule_git
-from overhand.trees.tree import LAST, Changed, Left, load_tree, require_project, tree_lock, write_ref
+from overhand.trees.tree import LAST, Changed, Left, held_tree, require_project, write_ref
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +46,8 @@ class Part:
 
 def take_part(ours: str, enter: Sequence[str] = ()) -> Part:
     """Record the tree's files as they are now; `enter` puts up a shield around the git that reads them."""
-    with tree_lock(ours) as lock:
-        return part_of(load_tree(ours), lock.fd, enter)
+    with held_tree(ours) as (tree, lock):
+        return part_of(tree, lock, enter)
 
 
 def part_of(tree: Tree, lock: int, enter: Sequence[str] = ()) -> Part:

@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from overhand.errors import Damaged, NotFound, Refused
-from overhand.system import OUR_IDENTITY, Git, Lock, names_in, read_file, write_file
+from overhand.system import OUR_IDENTITY, Git, Lock, names_in, read_file, remove_file, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
 STATE = "tree.json"
@@ -128,6 +129,18 @@ class Tree:
 def tree_lock(ours: str, patience: float = _LOCK_PATIENCE) -> Lock:
     """The lock of a tree. Its descriptor is given to every git that writes, so a killed caller's git keeps it."""
     return Lock(f"{ours}.lock", "The task's tree", patience)
+
+
+@contextmanager
+def held_tree(ours: str) -> Iterator[tuple[Tree, int]]:
+    """A tree under its lock, and the lock's descriptor. Files by which git locks are then of a git that was killed."""
+    with tree_lock(ours) as lock:
+        tree = load_tree(ours)
+        for folder in (ours, *(f"{ours}/modules/{one.name}" for one in tree.submodules)):
+            for name in names_in(folder):
+                if name.endswith(".lock"):
+                    remove_file(f"{folder}/{name}")
+        yield tree, lock.fd
 
 
 def has_tree(ours: str) -> bool:
