@@ -5,6 +5,8 @@ Linear in its length: a failed search is not repeated.
 
 from __future__ import annotations
 
+import re
+
 
 def inert(text: str, start: int, end: int, *, html: bool = False) -> list[tuple[int, int]]:
     """The code spans and comments between two offsets; the one that begins first hides what is inside it.
@@ -155,3 +157,18 @@ def is_delimiter(row: list[str]) -> bool:
     """Whether a row is the `|---|:--|` line under a table's head."""
     bare = [one.removeprefix(":").removesuffix(":") for one in row]
     return bool(bare) and all(one and not one.strip("-") for one in bare)
+
+
+_PLAIN_ITEM = re.compile(r"[-*] (`[^`\n]+`[^<\\\n]*)")
+_MANY = 200  # lines of a list from which on it is worth looking for this
+
+
+def plain_items(body: str) -> list[str] | None:
+    """The items of a long list in which each is one line that begins with code; None for anything else.
+
+    Nothing in it needs to be understood as Markdown, which takes several times as long.
+    """
+    if body.count("\n") < _MANY:
+        return None
+    found = [_PLAIN_ITEM.fullmatch(row) for row in body.strip("\n").split("\n")]
+    return [one[1].rstrip() for one in found if one] if all(found) else None

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from overhand.documents.inline import cell, cells, code, is_delimiter, leading_code
+from overhand.documents.inline import cell, cells, code, is_delimiter, leading_code, plain_items
 from overhand.documents.markdown import MarkdownLine, Part, markdown_lines, markdown_sections
 from overhand.documents.problems import Problem, warning
 from overhand.documents.text import one_line, unix_lines
@@ -407,6 +407,8 @@ def file_notes(body: str) -> tuple[FileNote, ...]:
     rows = body.strip().split("\n")
     if all(row[:1] == "|" for row in rows):
         return tuple(_table(rows))
+    if (plain := plain_items(body)) is not None:
+        return tuple([_note(text) for text in plain])
     found: list[FileNote] = []
     for one in entries(body):
         if not one.is_item and one.text.startswith("|"):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from overhand.documents.inline import cells, inert, is_delimiter, leading_code
+from overhand.documents.inline import cells, inert, is_delimiter, leading_code, plain_items
 from overhand.documents.markdown import markdown_lines
 
 Look = Callable[[str], str]
@@ -99,6 +99,7 @@ _GONE_NOTE = re.compile(
 )
 _RENAMED_TO_HERE = re.compile(r"\W*(?:was |is )?(?:renamed|moved)\b[^`\w]*\bfrom\b", re.IGNORECASE)
 _PLAIN = re.compile(r"`([^`\s]+)`(?: (?:—|-) ([^`]*(?:`[^`]*`[^`]*)*))?")
+_ONLY_CODES = re.compile(r"`[^`\s,]+`(?:, `[^`\s,]+`)+")
 _STATUS_LINE = re.compile(r"\s*([AMDRCU?]{1,2}\d{0,3})\s+(\S.*)")
 
 
@@ -129,6 +130,13 @@ def says_gone(note: str) -> bool:
 
 def named_in(body: str, look: Look, *, gone: bool = False, files: bool = True) -> Iterator[NamedFile]:
     """The files that a section lists; `gone` if it lists deleted ones, `files` if it lists nothing but files."""
+    plain = plain_items(body)
+    if plain is None:
+        return _in_markdown(body, look, gone, files)
+    return (one for text in plain for one in _entry(text[:_LONGEST], look, gone, files))
+
+
+def _in_markdown(body: str, look: Look, gone: bool, files: bool) -> Iterator[NamedFile]:
     table: list[list[str]] | None = None
     below_gone, has_named, in_fence = gone, False, ""
     last = ""
@@ -235,6 +243,10 @@ def _entry(text: str, look: Look, gone: bool, files: bool, *, loose: bool = True
     if match and path and not _MOVES.search(match[2] or ""):  # as the template has it
         yield NamedFile(path, gone or says_gone(match[2] or ""))
         return
+    several = [resolve(one, look, "code", strong=True, files=files) for one in _codes(text)]
+    if several and all(several):
+        yield from (NamedFile(one, gone) for one in several if one)
+        return
     text = _TAG.sub(
         lambda tag: "`" if tag[1].lower() in ("code", "kbd", "tt") else " ; " if tag[1] == "br" else "", text
     )
@@ -265,6 +277,11 @@ def _entry(text: str, look: Look, gone: bool, files: bool, *, loose: bool = True
         if index and cut and note and one.start > cut.end() and following is None:
             is_gone = False  # what it was renamed to
         yield NamedFile(one.path, is_gone)
+
+
+def _codes(text: str) -> list[str]:
+    """The inline codes of a text that is nothing but several of them: `` `a.py`, `b.py` ``."""
+    return text[1:-1].split("`, `") if _ONLY_CODES.fullmatch(text) else []
 
 
 def _is_gone_after(after: str, before: str, *, has_next: bool) -> bool:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from overhand.runs.judge import Fact
 
 _STDOUT_TAIL = 1_000_000
-_LISTED = 50_000  # characters of lists in which files are looked for
+_LISTED = 80_000  # characters of lists in which files are looked for
 
 
 @dataclass(frozen=True, slots=True)
