@@ -40,6 +40,7 @@ from overhand.record import (
     StopRequested,
     TagHeldBack,
     TagWritten,
+    TreeReady,
     UsageReported,
     log,
     log_lines,
@@ -150,6 +151,16 @@ EVENTS: list[Event] = [
     StageSet(stage="done", how="verb"),
     TagHeldBack(run=RUN, item="a.md#bug"),
     LateReturn(run=RUN, kept=None, code="STALE_RUN"),
+    TreeReady(
+        path="/t/1-x",
+        folder="/t/1-x/sub",
+        base="0a",
+        start="0b",
+        behind=2,
+        carried=3,
+        left=["a: big"],
+        ports=[20000, 10],
+    ),
 ]
 
 

@@ -80,6 +80,12 @@ class Agent:
         return translator(self.driver) is not None
 
     @property
+    def in_place(self) -> bool:
+        """Whether it needs no working tree of its own."""
+        driver = lookup(self.driver)
+        return driver is not None and driver.in_place
+
+    @property
     def compacts(self) -> bool:
         return bool(self.options.get("compacts", self.real))
 
@@ -282,6 +288,7 @@ class Driver:
     permit: Permit | None = None  # answers the prompts that its program sends to our MCP server
     unheld: str = ""  # why level `read` can't be enforced
 
+    in_place: bool = False  # it gets no tree of its own: it works in another process or on another machine
     bridges: bool = False  # its own process stays outside the shield and puts `enter` before what it starts
     sandbox: str = ""  # what keeps its programs from the same folders at levels below full, where no shield does
 

@@ -181,6 +181,11 @@ def _print_all(verb: Verb, answer: Reply, *, as_json: bool) -> int:
     else:
         from overhand.cli.text import lines
 
+        if "patch" in answer.payload:
+            from overhand.cli import review
+
+            review.paged(review.diff(answer.payload))
+            return answer.code
         for line in lines(verb.name, answer):
             print(line, flush=answer.stream is not None)
         for line in answer.payload.get("unmet", ()):

@@ -215,6 +215,13 @@ _KINDS = {
 }
 
 
+_OF_TREES = {
+    "hidden": "hidden by its own ignore rules",
+    "left": "not part of the result",
+    "submodules": "changed submodules, which are not landed",
+}
+
+
 def _look_at(payload: Payload) -> Iterator[str]:
     look = payload.get("look_at") or {}
     if look.get("git"):
@@ -225,14 +232,18 @@ def _look_at(payload: Payload) -> Iterator[str]:
     for problem in payload["problems"]:
         if problem["code"] in _TO_LOOK_AT and problem["level"] == "warning":
             yield colour(one_line(problem["message"], 400), "yellow")
+    for name, said in _OF_TREES.items():
+        if look.get(name):
+            yield colour(f"{said}: {one_line(', '.join(look[name]), 400)}", "yellow")
     if look.get("changed") is None:
-        yield "worked in your checkout; git cannot tell here which files changed"
+        why = f": {one_line(look['why'], 300)}" if look.get("why") else ""
+        yield f"worked in {payload['tree']}; git cannot tell here which files changed{why}"
     elif not look.get("alone"):
         files = one_line(", ".join(look["changed"]) or "nothing", 200)
         beside = one_line(", ".join(look.get("company", ())) or "other runs", 200)
         yield f"worked in your checkout beside {beside}; changed meanwhile: {files}"
     else:
-        yield f"worked in your checkout; changed: {one_line(', '.join(look['changed']) or 'nothing', 200)}"
+        yield f"worked in {payload['tree']}; changed: {one_line(', '.join(look['changed']) or 'nothing', 200)}"
     if look.get("leftovers"):
         pids = ", ".join(map(str, look["leftovers"]))
         tried = any(notice.startswith("Processes could not be ended") for notice in payload["notices"])

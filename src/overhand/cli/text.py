@@ -298,7 +298,7 @@ _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
 }  # fmt: skip
 
 
-_COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "bold": "1", "dim": "2"}
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36", "bold": "1", "dim": "2"}
 
 # of the groups that people see
 TONES = {"needs you": "yellow", "working": "blue", "queued": "dim", "ready": "bold", "failed": "red", "done": "dim"}

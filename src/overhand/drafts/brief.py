@@ -55,7 +55,7 @@ _FLAGS = {
 _REPEATED = ("context", "file", "constraint", "deliverable", "returns", "step", "verify", "settings")
 _SINGLE = (
     *("title", "agent", "kind", "handoff", "timeout", "budget", "priority", "contract", "model", "level", "session"),
-    *("after", "edit", "no_start", "wait", "read_only", "here", "strict"),
+    *("after", "edit", "no_start", "wait", "read_only", "here", "base", "committed", "strict"),
 )
 _RENAMED = {"return": "returns", "set": "settings"}  # words that mean something else in Python
 
@@ -94,6 +94,9 @@ class Brief(Record, frozen=True):
     # the rest of what is recorded
     priority: str | None = "P2"
     after: str | None = None
+    here: bool = False  # in the project itself, whatever the settings say
+    base: str | None = None  # a commit, or a task whose result it begins with
+    committed: bool = False  # without uncommitted files
     model: str | None = None
     session: str | None = None
     settings: Mapping[str, Any] = {}
@@ -133,7 +136,8 @@ def brief_from_words(given: dict[str, Any]) -> Brief:
     values["budget"] = checked_budget(values.get("budget"))
     values["settings"] = dict(parse_setting(text) for text in values.pop("settings", ()))
     values["priority"] = values.get("priority") or "P2"
-    values.pop("here", None)
+    if values.get("here") and (values.get("base") or values.get("committed")):
+        raise BadInput("--here works in your checkout as it stands.", "Leave out --here, or --base and --committed.")
     return Brief(level=level, **values)
 
 

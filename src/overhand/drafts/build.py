@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from overhand.documents import contain_in_section, contract_form, render_handoff
 from overhand.drafts import alerts
 from overhand.drafts.brief import CONTRACT_FILE, check, choose_contract, compose
-from overhand.errors import BadInput, CycleDetected, LimitExceeded, Refused, StaleRun, TaskNotFound, TooDeep
+from overhand.errors import BadInput, CycleDetected, LimitExceeded, NotFound, Refused, StaleRun, TaskNotFound, TooDeep
 from overhand.policy import own_cap, require_known
 from overhand.record import WORKSPACES, NewTask, Record
-from overhand.system import is_there
+from overhand.system import is_there, repository_of, run_git
 from overhand.words import LEVELS, MAX_DEPTH, is_task_id, option_duration, say_duration
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def build_draft(
         "path": path,
         "timeout": time_for(brief.timeout, kind, brief.kind, caller.left if brief.wait else brief.at_most),
         "level": level,
+        "begins": _begins(brief, agent, store, config, reads=level == "read" and not promised),
         "contract": contract,
         "checks": list(config_checks if brief.checks is None else brief.checks),
         "after": store.resolve(brief.after) if brief.after else None,
@@ -124,6 +125,32 @@ def _settings(brief: Brief, agent: Agent, caller: Caller) -> dict[str, Any]:
         **({} if agent.can_delegate else {"can_delegate": False}),
         **({"shielded": True} if caller.shielded else {}),
     }
+
+
+def _begins(brief: Brief, agent: Agent, store: Store, config: Config, *, reads: bool) -> dict[str, Any] | None:
+    """Where the task's own tree begins; None if it works in the project itself."""
+    asked = brief.base or brief.committed
+    if brief.here or not (asked or (config.trees.default == "tree" and not reads)):
+        return None
+    in_place = f"{agent.name} works in place" if agent.in_place else ""
+    if why := in_place or ("" if repository_of(store.root) else f"{store.root} is not in a git repository"):
+        if asked:
+            raise Refused(f"A tree of its own is impossible: {why}.", "Leave out --base and --committed.")
+        return None
+    found: dict[str, Any] = {"committed": True} if brief.committed else {}
+    if brief.base and (task := _task_named(store, brief.base)):
+        return {"task": task, **found}
+    return {"ref": brief.base or "HEAD", **found}
+
+
+def _task_named(store: Store, name: str) -> str | None:
+    """The task that a base names, unless git knows something by that name."""
+    if run_git(store.root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}") is not None:
+        return None
+    try:
+        return store.resolve(name)
+    except NotFound:
+        raise NotFound(f"{name} is neither a commit nor a task here.", "See: git log, overhand list") from None
 
 
 def check_delegation(caller: Caller, agent: Agent) -> tuple[int, list[str]]:

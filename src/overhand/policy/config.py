@@ -68,6 +68,24 @@ class Budgets:
 
 
 @dataclass(frozen=True, slots=True)
+class Trees:
+    """Where tasks that may write work, and what a working tree of their own is given."""
+
+    default: str = "here"
+    root: str = ""
+    setup: tuple[str, ...] = ()
+    teardown: tuple[str, ...] = ()
+    setup_timeout: float = 600.0
+    copy: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
+    hooks: bool = False
+    ports: int = 10
+    max: int = 20
+    size: int = 20 * 10**9
+    commits: str = "squash"
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The settings in force."""
 
@@ -100,6 +118,7 @@ class Config:
     kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
     notify: Notify = Notify()
     budget: Budgets = field(default_factory=Budgets)
+    trees: Trees = Trees()
 
     def kind(self, name: str | None) -> Kind:
         timeout, longest, level = KINDS.get(name or "", NO_KIND)
@@ -244,13 +263,13 @@ def _build(merged: dict[str, Any], problems: list[str]) -> Config:
     values["checks"], values["check_files"] = _checks(table_in(merged, "checks", problems), problems)
     values["drivers"] = tables_in(merged, "drivers", problems)
     values["kinds"] = _kinds(tables_in(merged, "kinds", problems), problems)
-    for name, make in (("notify", Notify), ("budget", Budgets)):
+    for name, make in (("notify", Notify), ("budget", Budgets), ("trees", Trees)):
         table = table_in(merged, name, problems)
         # an address of a channel may hold a token
         values[name] = make(**take(table, READERS[name], f"{name}.", problems, secret=make is Notify))
         tell_unknown(table, tuple(READERS[name]), f"{name}.", problems)
     values["routes"] = read_routes(tables_in(merged, "routes", problems), problems)
-    tables = ("limits", "kinds", "checks", "drivers", "notify", "budget", "routes")
+    tables = ("limits", "kinds", "checks", "drivers", "notify", "budget", "routes", "trees")
     tell_unknown(merged, (*READERS[""], *tables), "", problems)
     tell_unknown(limits, (*READERS["limits"], "agents", "kinds"), "limits.", problems)
     return Config(**values)

@@ -59,6 +59,18 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "budget.task": ("", "the budget of a task that is given none and draws on none, such as `200k tokens` or `$5`"),
     "budget.day": ("", "what all tasks together may use in a day (UTC); then nothing new starts"),
     "budget.share": (0.25, "the part of what is left that a child without a budget of its own may use at first"),
+    "trees.default": ("here", "where a task that may write works: in a `tree` of its own, or `here` in your checkout"),
+    "trees.root": ("", "the folder of all trees, from / or ~ on; empty: in your state folder"),
+    "trees.setup": ([], "commands, one text each, that a shell runs in a new tree before the agent starts"),
+    "trees.teardown": ([], "commands that a shell runs in a tree before it is removed"),
+    "trees.setup_timeout": ("10m", "for all commands of `setup` together"),
+    "trees.copy": ([], "ignored files and folders that a new tree gets a copy of"),
+    "trees.link": ([], "ignored files and folders that a new tree gets a link to"),
+    "trees.hooks": (False, "whether the project's git hooks run in a tree"),
+    "trees.ports": (10, "how many ports each tree has for itself, from OVERHAND_PORT on"),
+    "trees.max": (20, "trees at the same time in this project"),
+    "trees.size": ("20GB", "what all trees together may take on the disk"),
+    "trees.commits": ("squash", "what `merge` lands: one commit (`squash`), or the agent's own, `replay`ed"),
     "notify.desktop": ("auto", "notes on your screen: true, false, or `auto`: where there is a screen and no CI"),
     "notify.command": ([], "a program, as a list of words, that is given each note as JSON"),
     "notify.webhook": ("", "an http(s) address that each note is sent to as JSON, or `env:NAME`"),
@@ -185,6 +197,19 @@ def a_command(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one and "\0" not in one for one in value):
+        raise TypeError('a list of texts such as ["npm ci"] was needed')
+    return tuple(value)
+
+
+def a_folder(value: Any) -> str:
+    path = a_text(value)
+    if path and not path.startswith(("/", "~")):
+        raise ValueError("a path from / or ~ on was needed")
+    return path
+
+
 def an_address(value: Any) -> str:
     """An address, or the variable that holds it."""
     text = a_text(value)
@@ -223,6 +248,11 @@ READERS: dict[str, dict[str, Reader]] = {
     "notify": {
         "desktop": a_desktop, "command": a_command, "webhook": an_address, "ntfy": an_address, "slack": an_address,
         "on": a_choice_of_notes,
+    },
+    "trees": {
+        "default": a_word_of(("here", "tree")), "root": a_folder, "setup": texts, "teardown": texts,
+        "setup_timeout": duration, "copy": texts, "link": texts, "hooks": a_switch, "ports": a_count, "max": a_count,
+        "size": a_size, "commits": a_word_of(("squash", "replay")),
     },
     "budget": {"task": a_budget, "day": an_amount, "share": a_part},
     "kinds": {"timeout": duration, "max_timeout": duration},

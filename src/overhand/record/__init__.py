@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from overhand.record.events import Judged, LateReturn, LimitReached, MessageSent, Notice, PhaseMoved, Rechecked
     from overhand.record.events import Requeued, RunBlocked, RunCreated, RunEnded, RunNeverBegan, RunStarted
     from overhand.record.events import RunUnblocked, Seen, StageSet, StepMarked, StopRequested, TagHeldBack
-    from overhand.record.events import TagWritten, UsageReported, fold
+    from overhand.record.events import TagWritten, TreeReady, UsageReported, fold
     from overhand.record.identity import find_root, known_roots, record_times, recorded_root, remove_record
     from overhand.record.log import LOG_FILE, LockedTask, append_lines, cut_torn_tail, log_lines, parse_log
     from overhand.record.log import read_log, whole_appends
@@ -33,7 +33,8 @@ else:
             "events": "ABSENT Accepted Answered Asked BudgetReleased BudgetReserved CheckpointSaved ChildRefused "
             "ControlHandled Created Dismissed Event Judged LateReturn LimitReached MessageSent Notice "
             "PhaseMoved Rechecked Requeued RunBlocked RunCreated RunEnded RunNeverBegan RunStarted "
-            "RunUnblocked Seen StageSet StepMarked StopRequested TagHeldBack TagWritten UsageReported fold",
+            "RunUnblocked Seen StageSet StepMarked StopRequested TagHeldBack TagWritten TreeReady "
+            "UsageReported fold",
             "identity": "find_root known_roots record_times recorded_root remove_record",
             "log": "LOG_FILE LockedTask append_lines cut_torn_tail log_lines parse_log read_log whole_appends",
             "overview": "Overview",

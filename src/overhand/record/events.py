@@ -122,6 +122,7 @@ class Created(Event):
     plan: int | None = None
     agent: str = ""
     handoff: str | None = None  # the SHA-256 of HANDOFF.md
+    begins: dict[str, Any] | None = None  # {ref | task, committed?}: it works in a tree of its own that begins there
 
     def apply(self, task: Task) -> None:
         task.created = self.t or None
@@ -137,7 +138,7 @@ class Created(Event):
 
 _CREATED = ("handle", "title", "agent", "kind", "priority", "path", "depth", "level", "timeout",
             "contract", "after", "settings", "model", "budget", "strict", "handoff",
-            "cause", "node", "plan")  # fmt: skip
+            "cause", "node", "plan", "begins")  # fmt: skip
 
 
 class TreeReady(Event):
@@ -145,6 +146,7 @@ class TreeReady(Event):
 
     e = "tree.ready"
     path: str
+    folder: str = ""  # the project's folder in it, where that is below the repository's top
     base: str = ""  # the commit of the project that it began from; empty in a repository without any
     start: str = ""  # the commit, in a repository of ours, of that and of what was carried over
     behind: int | None = None  # commits that the branch's upstream has and the base hasn't, as of the last fetch
@@ -639,7 +641,7 @@ class TagHeldBack(Event):
 KINDS: dict[object, type[Event]] = {
     kind.e: kind
     for kind in (
-        Created, Accepted, Requeued, Judged, Rechecked, Seen, Dismissed, StopRequested, Notice, ChildRefused,
+        Created, TreeReady, Accepted, Requeued, Judged, Rechecked, Seen, Dismissed, StopRequested, Notice, ChildRefused,
         RunCreated, RunStarted, RunBlocked, RunUnblocked, RunEnded, LateReturn, UsageReported,
         Asked, Answered, MessageSent, LimitReached, BudgetReserved, BudgetReleased,
         CheckpointSaved, ControlHandled, PhaseMoved, StepMarked, TagWritten, StageSet, TagHeldBack,

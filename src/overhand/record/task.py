@@ -279,6 +279,7 @@ class Task:
     phases: list[PhaseMoved]
     item: Item | None = None
     tag: ShownTag | None = None
+    begins: dict[str, Any] | None = None  # where its tree begins; None: it works in the project itself
     tree: TreeReady | None = None  # where its runs work, if that is not the project itself
     staged: StageSet | None = None  # the stage that a person, or another program, gave its item
     damage: tuple[tuple[int, str], ...] = ()  # lines of its log that cannot be read, and why; the first ten
@@ -408,11 +409,11 @@ class Task:
     @property
     def writes_here(self) -> bool:
         """Whether a coding agent works in the checkout itself: those go one at a time."""
-        return bool(self.settings.get("real")) and self.level != "read" and self.tree is None
+        return bool(self.settings.get("real")) and self.level != "read" and self.begins is None
 
     def workplace(self, project: str) -> str:
         """The folder in which its runs and checks work: its tree, or the project."""
-        return self.tree.path if self.tree else project
+        return (self.tree.folder or self.tree.path) if self.tree else project
 
     @property
     def queue_place(self) -> tuple[str, float, str, str, int]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from overhand.runs.handover import write_previous_runs
     from overhand.runs.judge import Evidence, Fact, Verdict, judge_run
     from overhand.runs.limits import NOTE_EVERY, Counted, count_usage, in_process_meter
+    from overhand.runs.own_tree import hidden_files, part_now
     from overhand.runs.phases import ESCALATED, PHASE_ORDER, IllegalMove, PhaseMove, move_phase, next_phases
     from overhand.runs.prepare import Prepared, archive_last_run, keep_given, lay_out_run, read_spec
     from overhand.runs.prepare import read_task_handoff, run_prompt, shield_of, take_baseline
@@ -48,6 +49,7 @@ else:
             "handover": "is_resumable message_event shown_messages tail_of_file whole_message write_previous_runs",
             "judge": "Evidence Fact Verdict judge_run",
             "limits": "NOTE_EVERY Counted count_usage in_process_meter",
+            "own_tree": "hidden_files part_now",
             "phases": "ESCALATED PHASE_ORDER IllegalMove PhaseMove move_phase next_phases",
             "prepare": "Prepared archive_last_run keep_given lay_out_run read_spec read_task_handoff run_prompt "
             "shield_of take_baseline",

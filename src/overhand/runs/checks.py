@@ -180,16 +180,21 @@ def _run_one(
         _collect_report(place)
         shutil.rmtree(place, ignore_errors=True)  # its earlier output is useless: it runs again
         shim = _start(actor, task, command, place, shielded=shielded, ask=ask)
-    in_time = wait_for_exit(place, shim, actor.config_of(task).check_timeout)
-    if not in_time or lives(place):
-        stop_detached(place, f"OVERHAND_CHECK={place}", grace=1.0)  # also processes that the check left behind
-    reap_children()
+    code, in_time = wait_to_end(place, shim, actor.config_of(task).check_timeout)
     _collect_report(place)
-    code = exit_code(place) if in_time else None
     if ask and code == 4 and f"unrecognized arguments: {_ASK}" in last_output(place):  # its plugin is turned off
         shutil.rmtree(place, ignore_errors=True)
         return _run_one(actor, task, command, place, shielded=shielded, ask=False)
     return code, not in_time
+
+
+def wait_to_end(place: str, shim: int | None, timeout: float) -> tuple[int | None, bool]:
+    """The exit code of a command with OVERHAND_CHECK in its environment, and whether it ended in time."""
+    in_time = wait_for_exit(place, shim, timeout)
+    if not in_time or lives(place):
+        stop_detached(place, f"OVERHAND_CHECK={place}", grace=1.0)  # also processes that it left behind
+    reap_children()
+    return (exit_code(place) if in_time else None), in_time
 
 
 def _start(actor: Actor, task: Task, command: str, place: str, *, shielded: bool, ask: bool) -> int:
@@ -202,7 +207,7 @@ def _start(actor: Actor, task: Task, command: str, place: str, *, shielded: bool
             write_new(f"{place}/{_ELSEWHERE}", folder := mkdtemp(prefix="overhand-report-"))
             asked = f"{_ASK}{shlex.quote(f'{folder}/{_REPORT}')}"
             env["PYTEST_ADDOPTS"] = f"{asked} {env.get('PYTEST_ADDOPTS', '')}".strip()
-        enter = walls.enter_checks(actor.store) if shielded else ()
+        enter = walls.enter_checks(actor.store, task.tree.path if task.tree else "") if shielded else ()
         return start_detached(place, [*enter, "/bin/sh", "-c", command], cwd=tree, env=env)
     except OSError as error:
         raise storage_failed(error, "Cannot start a check") from error

@@ -184,6 +184,8 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
     tree = work.look_at_tree(actor, task, ended) if spec.get("tree", True) else work.TreeNow()
     wants_checks = ended.cause != "cancelled" and bool(task.checks)
     ran = tuple(checks.checks_after(actor, task, f"{place}/checks", ended)) if wants_checks else ()
+    if ran and tree.worked:
+        work.note_byproducts(actor, task)
     company = work.company_of(actor, task, ended) if tree.changed or (ran and tree.first) else []
     said = _said_last(folders.place, ended, summary, claims=bool(returned.value and returned.value.status))
     found = Evidence(
@@ -211,7 +213,7 @@ def gather_evidence(actor: Actor, task: Task, ended: Run, collected: Collected) 
         escalated=(called.reason or "no reason given") if (called := task.escalation(ended.id)) else "",
         delegated=len(task.awaited_children(ended.id)),
         changed=tuple(tree.changed or ()) if not company else (),
-        work=work.work_of(root, tree, ended, company, ran),
+        work=work.work_of(actor, (task, ended), tree, company, ran),
         contract=str(spec.get("contract") or ""),
         asked_by_person=task.depth <= 1,
         read_only=task.level == "read",

@@ -43,13 +43,25 @@ def prepare(actor: Actor, task: Task) -> Prepared:
     actor.store.furnish(task.id)
     if task.runs:
         handover.write_previous_runs(actor.store, task)
+    if task.begins is not None:
+        from overhand.runs.own_tree import ensure_tree
+
+        task = ensure_tree(actor, task)
     text, handoff = read_task_handoff(actor.store, task.id)
     take_baseline(actor.store, task, handoff)
     shield = shield_of(actor, agent, task, handoff)
     checks.check_base(actor, task, handoff, shielded=bool(shield.enter))
+    return Prepared(agent, handoff, text, _tree_before(actor, task, shield), shield=shield)
+
+
+def _tree_before(actor: Actor, task: Task, shield: walls.Shield) -> dict[str, Any] | None:
+    """What the run begins with, to compare what it leaves with; None where git cannot tell."""
+    if task.tree is not None:
+        from overhand.runs.own_tree import before_run
+
+        return before_run(actor, task)
     enter = walls.enter_git(actor.store, shielded=bool(shield.enter))  # another run may have written there before
-    tree = worktree.tree_snapshot(task.workplace(actor.store.root), enter, steering=bool(task.checks), git=True)
-    return Prepared(agent, handoff, text, tree, shield=shield)
+    return worktree.tree_snapshot(actor.store.root, enter, steering=bool(task.checks), git=True)
 
 
 def shield_of(actor: Actor, agent: Agent, task: Task, handoff: Handoff, *, opened: bool = False) -> walls.Shield:
@@ -152,7 +164,8 @@ def keep_given(locked: LockedTask, run_id: str, prepared: Prepared) -> None:
     kept: dict[str, str | bytes] = {}
     if prepared.tree is not None:
         own = [task.tag.path] if task.tag else []
-        kept["tree.json"] = dump_line(worktree.with_own(task.workplace(store.root), prepared.tree, own))
+        before = prepared.tree if task.tree else worktree.with_own(store.root, prepared.tree, own)
+        kept["tree.json"] = dump_line(before)
     if task.contract and task.contract.endswith(".json"):
         kept["contract.json"] = _schema_of(store, task) or b"{}"
     if kept:

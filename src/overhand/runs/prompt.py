@@ -191,6 +191,11 @@ def run_environment(store: Store, task: Task, run_id: str, allowance: Amount | N
         "OVERHAND_HOME": store.root,
         "PWD": task.workplace(store.root),
     }
+    if task.tree is not None:
+        env["GIT_CEILING_DIRECTORIES"] = os.path.dirname(task.tree.path)  # its git finds no repository around it
+        if task.tree.ports:
+            first, count = task.tree.ports
+            env |= {"OVERHAND_PORT": str(first), "OVERHAND_PORTS": f"{first}-{first + count - 1}"}
     if inputs := inputs_file_of(store, task):
         env["OVERHAND_INPUTS"] = inputs
     if task.model:

@@ -85,8 +85,8 @@ def shield_run(actor: Actor, agent: Agent, task: Task, *, read_only: bool, opene
     if setting == "auto" and opened:
         return Shield({"held": False, "why": _OPENED})
     probe = probe_shield(_state(store))
-    walls, names = walls_of(store, store.workspace(task.id), read_only=read_only)
-    plan = plan_mounts(walls) if probe.how != "off" else Plan((), store.root)
+    walls, names = walls_of(store, store.workspace(task.id), read_only=read_only, tree=_tree_of(task))
+    plan = plan_mounts(walls) if probe.how != "off" else Plan((), walls.cwd)
     facts = shield_facts(probe, plan, names, actor.env)
     if facts["held"]:
         return Shield(facts, tuple(shield_words(plan, probe.bwrap)))
@@ -100,17 +100,28 @@ def _state(store: Store) -> str:
     return os.path.dirname(os.path.dirname(store.home))
 
 
-def walls_of(store: Store, *writable: str, read_only: bool, make: bool = True) -> tuple[Walls, list[str]]:
+def _tree_of(task: Task) -> str:
+    return task.tree.path if task.tree else ""
+
+
+def walls_of(
+    store: Store, *writable: str, read_only: bool, tree: str = "", make: bool = True
+) -> tuple[Walls, list[str]]:
     """The walls around a program that works for this project, and names for them; `read_only`: the project is.
 
-    Folders that are missing and could be made from inside are made before, so that they can be protected.
+    So it is for one that works in a tree, and so are the trees of other tasks. Folders that are missing and could be
+    made from inside are made before, so that they can be protected.
     """
     root, git = store.root, _git_folder(store.root)
+    read_only = read_only or bool(tree)
     if _is_in(os.path.realpath(os.path.expanduser("~")), root):
         read_only = False  # its programs need their own folders there
     found = {"record": _state(store), "settings and trust": user_folder()}
+    if tree:
+        found |= {"other trees": os.path.dirname(tree), "hooks of its tree": f"{tree}/.git/hooks"}
+        writable = (*writable, tree)
     if read_only:
-        found["project"] = root
+        found["your checkout" if tree else "project"] = root
     else:
         found |= {"other tasks": store.workspaces, ".overhand": f"{root}/.overhand"}
     if git and not (read_only and _is_in(git, root)):
@@ -118,7 +129,7 @@ def walls_of(store: Store, *writable: str, read_only: bool, make: bool = True) -
     found["Overhand itself"] = _installation(root)
     protected = {name: path for name, path in found.items() if path and _is_there(path, make=make)}
     rest = () if read_only else (root,)
-    return Walls(tuple(protected.values()), (*writable, *rest), (store.own,), root), list(protected)
+    return Walls(tuple(protected.values()), (*writable, *rest), (store.own,), tree or root), list(protected)
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -151,12 +162,12 @@ def _installation(root: str) -> str:
     return package if os.access(package, os.W_OK) and not _is_in(package, root) else ""
 
 
-def enter_checks(store: Store) -> tuple[str, ...]:
+def enter_checks(store: Store, tree: str = "") -> tuple[str, ...]:
     """What stands before a check of a shielded run: the walls of level `work`, with the workspace read-only.
 
     At level `read`, too, checks may write what they build in the project; the run could not change what they execute.
     """
-    return _enter(store, walls_of(store, read_only=False)[0])
+    return _enter(store, walls_of(store, read_only=False, tree=tree)[0])
 
 
 def _enter(store: Store, walls: Walls) -> tuple[str, ...]:
@@ -173,6 +184,11 @@ def enter_git(store: Store, *, shielded: bool) -> tuple[str, ...]:
     kept = f"{_git_folder(store.root)}/lfs"
     writable = (kept,) if os.path.isdir(kept) and not os.path.islink(kept) else ()
     return _enter(store, walls_of(store, *writable, read_only=True)[0])
+
+
+def enter_tree_git(store: Store, task: Task, ours: str) -> tuple[str, ...]:
+    """The same for a task with a tree: git reads its files, and writes to the git dir of ours only."""
+    return _enter(store, walls_of(store, ours, read_only=True, tree=_tree_of(task))[0])
 
 
 # saying
@@ -195,7 +211,9 @@ def expected_shield(store: Store, config: Config, agent: Agent, task: Task, hand
     if setting == "off":
         return {"held": False, "why": _TURNED_OFF}
     probe = probe_shield(_state(store), anew=False)
-    names = walls_of(store, read_only=may_only_read(task.level, handoff))[1]
+    names = walls_of(store, read_only=task.begins is not None or may_only_read(task.level, handoff))[1]
+    if task.begins is not None:  # its tree is not there yet
+        names = ["your checkout" if name == "project" else name for name in names]
     return shield_facts(probe, Plan((), store.root), names, os.environ)
 
 

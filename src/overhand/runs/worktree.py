@@ -210,7 +210,7 @@ def tree_snapshot(
             head = entry.removeprefix("# branch.oid ").replace("(initial)", "")
         elif entry[:2] in _FIELDS:
             path = relative(root, os.path.join(top, entry.split(" ", _FIELDS[entry[:2]])[-1]))
-            if not path.startswith(".agent-workspaces") and not _is_byproduct(path):
+            if not path.startswith(".agent-workspaces") and not is_byproduct(path):
                 dirty[path] = marks.of(path)
     found: dict[str, Any] = {"head": head, "dirty": dirty}
     if steering:
@@ -222,7 +222,7 @@ def tree_snapshot(
     return found
 
 
-def _is_byproduct(path: str) -> bool:
+def is_byproduct(path: str) -> bool:
     """Whether programs leave such a file behind whenever they run."""
     return path.endswith(".pyc") or not _BYPRODUCTS.isdisjoint(path.split("/"))
 
@@ -267,7 +267,7 @@ def _hidden(root: str, enter: Sequence[str]) -> list[str]:
     flagged = run_git(root, "ls-files", "-z", "-v", enter=enter) or ""
     found = [path for path in ignored.split("\0") if path and _INSTALLED.isdisjoint(path.split("/"))]
     found += [entry[2:] for entry in flagged.split("\0") if entry[:1].islower() or entry[:1] == "S"]
-    return [path for path in found if (is_test(path) or is_steering(path)) and not _is_byproduct(path)]
+    return [path for path in found if (is_test(path) or is_steering(path)) and not is_byproduct(path)]
 
 
 def with_own(root: str, found: dict[str, Any], paths: Iterable[str]) -> dict[str, Any]:

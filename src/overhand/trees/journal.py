@@ -64,7 +64,7 @@ class Journal:
 
     def write(self, event: str, **facts: object) -> None:
         """Add a line, and have it on the disk before anything else happens."""
-        line = (dump_line({"e": event, **facts}) + "\n").encode("utf-8", "surrogateescape")
+        line = (dump_line({"step": event, **facts}) + "\n").encode("utf-8", "surrogateescape")
         try:
             with open(f"{self.folder}/journal", "ab+") as file:
                 if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
@@ -84,5 +84,5 @@ class Journal:
                 event = load_line(line.decode("utf-8", "surrogateescape"))
             except ValueError:
                 continue
-            found[event["e"]] = event
+            found[event["step"]] = event
         return found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from overhand.errors import NotFound
 from overhand.trees import borrowed
+from overhand.trees.byproducts import put_back, remember
 from overhand.trees.commits import take_commits
 from overhand.trees.hidden import find_hidden, find_ignored
 from overhand.trees.snapshot import LONG, changed_between, find_candidates, find_filters, own_objects, stage
@@ -63,6 +64,7 @@ def part_of(tree: Tree, lock: int, enter: Sequence[str] = ()) -> Part:
         borrowed.copy_file(f"{tree.ours}/index", index)
     writing = git._replace(index_file=index)
     written, left, settled = _snapshot(tree, writing, more)
+    whole, written = written, put_back(writing, written)
     if written != tree.base_tree:
         own_objects(git, tree.base_tree, written)
     ignored = find_ignored(writing)
@@ -78,9 +80,21 @@ def part_of(tree: Tree, lock: int, enter: Sequence[str] = ()) -> Part:
         not_taken=not_taken,
         settled=settled,
     )
-    os.rename(index, f"{tree.ours}/{_LAST_INDEX}")
+    if whole == written:
+        os.rename(index, f"{tree.ours}/{_LAST_INDEX}")  # else the next look would miss what was put back
     write_ref(tree.ours, LAST, part.commit)
     return part
+
+
+def note_byproducts(ours: str, enter: Sequence[str] = ()) -> None:
+    """Everything that was written since the agent's part was last taken is ours: set-up or a check wrote it."""
+    with tree_lock(ours) as lock:
+        tree = load_tree(ours)
+        git = tree.git(lock.fd, enter)._replace(index_file=f"{tree.ours}/{_NEW_INDEX}")
+        if not borrowed.copy_file(f"{tree.ours}/{_LAST_INDEX}", git.index_file):
+            borrowed.copy_file(f"{tree.ours}/index", git.index_file)
+        written, _, _ = _snapshot(tree, git, ())
+        remember(git, f"{tree.last}^{{tree}}", written)
 
 
 def _snapshot(tree: Tree, git: Git, more: Sequence[str]) -> tuple[str, tuple[Left, ...], bool]:

@@ -217,7 +217,7 @@ def _receipt(
         "state": "prepared" if prepared else "accepted",
         "depth": task.depth,
         "path": task.path,
-        "tree": "your checkout",
+        "tree": "a tree of its own" if task.begins is not None else "your checkout",
         "level": task.level,
     }
     shield = expected_shield(session.store, config, agent, task, handoff)

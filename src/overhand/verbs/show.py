@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from overhand.record import Run, Task
 
 
-def show(session: Session, id: str, output: bool = False, path: bool = False, report: bool = False) -> Reply:
+def show(
+    session: Session, id: str, output: bool = False, path: bool = False, report: bool = False, diff: bool = False
+) -> Reply:
+    if diff:
+        from overhand.verbs.diff import diff as show_diff
+
+        return show_diff(session, id)
     task = look_at_task(session, session.store.task(session.store.resolve(id)))
     if output:
         from overhand.system import read_file
@@ -26,6 +32,7 @@ def show(session: Session, id: str, output: bool = False, path: bool = False, re
     if path:
         record = session.store.record(task.id) if task.created else None
         places = {"workspace": session.store.workspace(task.id), "record": record}
+        places |= {"tree": task.tree.path} if task.tree else {}
         text = "".join(f"{place}\n" for place in places.values() if place)
         return Reply({**about_task("show", task), **places, "text": text, "raw": True})
     payload = describe_task(session, task, "show")
@@ -105,7 +112,8 @@ def describe_task(session: Session, task: Task, verb: str, result: dict[str, Any
         depth=task.depth,
         notices=task.notices,
         messages=_messages(session, task),
-        tree="your checkout",
+        tree="its tree" if task.begins is not None else "your checkout",
+        works_in=_tree(task),
         wanted_checks=[vars(check) for check in task.checks],
         usage=usage,
         lately=agent_activity(session, task),
@@ -119,6 +127,14 @@ def describe_task(session: Session, task: Task, verb: str, result: dict[str, Any
     if result.get("mismatch"):
         shown["problems"] = [*shown["problems"], result["mismatch"]]
     return shown
+
+
+def _tree(task: Task) -> dict[str, Any] | None:
+    """The tree that the task works in, and how it began."""
+    if task.tree is None:
+        return None
+    names = ("path", "base", "behind", "carried", "left", "ports")
+    return {name: getattr(task.tree, name) for name in names}
 
 
 def _shield(task: Task, run: Run) -> dict[str, Any] | None:

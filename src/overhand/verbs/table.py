@@ -41,7 +41,9 @@ DELEGATE = (
         choices=("read", "work", "full"),
     ),
     Arg("--read-only", "the agent may only read: --level read"),
-    Arg("--here", "work in your own checkout (the only way so far)"),
+    Arg("--here", "work in your own checkout instead of a tree"),
+    Arg("--base REF|ID", "begin from a commit, or from the result of a task"),
+    Arg("--committed", "leave your uncommitted files out of its tree"),
     Arg("--session AGENT:ID", "go on in a session that was started elsewhere, such as claude:ID"),
     Arg("--after ID", "start when that task is judged completed"),
     Arg("--set KEY=VALUE", "a setting for this task only", many=True),
@@ -109,7 +111,16 @@ EVERYDAY = (
             Arg("--output", "print its OUTPUT.md and nothing else"),
             Arg("--path", "print the folders of its workspace and its record, a line each, and nothing else"),
             Arg("--report", "the report of its last run: commands, deliverables, checks, handoff, tokens"),
+            Arg("--diff", "what it changed in its tree: the same as `overhand diff`"),
         ),
+    ),
+    Verb(
+        "diff",
+        "what a task changed in its tree",
+        words=(ID, Arg("PATH", "only these files and folders", many=True, optional=True)),
+        options=(Arg("--stat", "only the files, and how many lines"),),
+        about="Only the agent's part: what you had not committed when it began is left out. Of a task that is still at "
+        "work it shows the files as they stand.",
     ),
     Verb(
         "stop",

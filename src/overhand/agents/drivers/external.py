@@ -218,7 +218,9 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-DRIVER = Driver(rank=3, launch=launch, problems=problems, commands=COMMANDS, open_job=open_job, bridges=True)
+DRIVER = Driver(
+    rank=3, launch=launch, problems=problems, commands=COMMANDS, open_job=open_job, bridges=True, in_place=True
+)
 
 
 if __name__ == "__main__":

@@ -334,7 +334,7 @@ async def _finish(value: Any) -> object:
     return await value
 
 
-DRIVER = Driver(rank=2, launch=launch, problems=problems, parks_itself=True)
+DRIVER = Driver(rank=2, launch=launch, problems=problems, parks_itself=True, in_place=True)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ def launch(agent: Agent, job: Job) -> Launch:
         "task": os.path.basename(job.workspace),
         "run": job.run,
         "project": job.project,
+        "home": job.home,
         "place": job.place,
         "desk": job.desk,
         "level": job.level,

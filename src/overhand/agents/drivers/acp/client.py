@@ -246,7 +246,7 @@ class Client:
         from overhand.errors import OverhandError
         from overhand.record import Store
 
-        self.store = self.store or Store(self.spec["project"])
+        self.store = self.store or Store(self.spec["home"])
         task, run = self.spec["task"], self.spec["run"]
         try:
             question = permissions.begin(self.store, task, run, asked, self.policy, "acp")
