@@ -15,6 +15,7 @@ from overhand.documents import (
     contract_for_kind,
     find_return,
     ipc,
+    is_vague,
     lint_document,
     lint_handoff,
     parse_agent_file,
@@ -321,3 +322,28 @@ def test_a_template_is_read_and_not_taken_for_an_answer(name: str) -> None:
     block, problems = parse_block(block_template(name))
     assert block is not None
     assert (block.name, {one.code for one in problems}) == (name, {"contract-value"})
+
+
+def test_a_handoff_in_a_fence_is_read_without_it() -> None:
+    inside = "# Task Handoff\n\n## Task\nStream a.py.\n\n## Context\n```sh\nmake\n```\n"
+    for fence in ("```markdown", "````", "~~~md"):
+        mark = fence.rstrip("markdown")
+        assert parse_handoff(f"{fence}\n{inside}{mark}\n") == parse_handoff(inside)
+    quoted = f"Do as this says:\n\n```markdown\n{inside}```\n\nSoon."
+    assert parse_handoff(quoted).task != "Stream a.py."
+
+
+@pytest.mark.parametrize(
+    ("task", "vague"),
+    [
+        ("Write hello.txt", False),
+        ("修复登录页面的错误并添加测试", False),
+        ("修复", True),
+        ("Check the codebase", True),
+        ("[Clear, specific task description]", True),
+        ("Fix it", True),
+        ("Mend the login of the site", False),
+    ],
+)
+def test_what_is_too_vague(task: str, vague: bool) -> None:
+    assert is_vague(task) == vague

@@ -330,3 +330,20 @@ def test_the_repair_of_a_block_is_told_its_form_again(overhand_project: ProjectD
         runs = [Path(shown["record"], "runs", one["id"]) for one in shown["runs"]]
         assert (len(runs), shown["status"], shown["verification"]) == (3, "failed", "failing")
         assert all((run / "prompt.md").read_text().count(BLOCK) == 1 for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [(["--after", ""], "--after is empty"), (["--file", "=why"], "names no file")]
+)
+def test_an_option_without_its_value_is_refused(overhand_project: ProjectDir, words: list[str], told: str) -> None:
+    ran = overhand_project.run("delegate", "Sort the letters here", "--agent", "worker", *words)
+    assert (ran.code, told in ran.err) == (2, True), ran.err
+
+
+@pytest.mark.parametrize("status", ["partial", "blocked"])
+def test_decisions_of_unfinished_work_are_collected(overhand_project: ProjectDir, status: str) -> None:
+    said = f"# Task Complete: x\n\n**Status:** {status}\n\n## Summary\nHalf.\n\n## Decisions Made\n- **Cents**: exact\n"
+    overhand_project.agent("decider", f"file:$OVERHAND_OUTPUT={said}")
+    delegate(overhand_project, "Decide something here", "--agent", "decider")
+    kept = (overhand_project.path / ".agent-workspaces/DECISIONS.md").read_text()
+    assert kept.count("**Cents**: exact") == 1

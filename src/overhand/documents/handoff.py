@@ -62,6 +62,8 @@ DEFAULT_RETURN = "- What was done, what was checked, and what is left open"
 _CONTEXT_LIMIT = 4000
 _WAIVER = "(may be unchanged)"
 _PLAIN_ENTRY = re.compile(r"[A-Za-z][\w ,.;:'/-]*[\w.]")
+_FENCED = re.compile(r"\A\s*(```+|~~~+)[ \w]*\n(\s*# .*)\n\1\s*\Z", re.DOTALL)  # the whole document in a fence
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u9fff\uac00-\ud7af]")  # scripts that write no blanks
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 _QUESTION = re.compile(r"(?:^|\s)\(IPC:\s*([^()\s]+)\)$")
 _DASH = re.compile(r"(?:^|(?<= ))(?=\\*—(?: |$))")
@@ -74,11 +76,14 @@ _USE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _AND = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+|\s*[;+&]\s*")
+_PLACEHOLDER = re.compile(r"[\[<{][^\n]*[\]>}]")  # of a template that was not filled in
+_NAMES_FILE = re.compile(r"\w[./]\w")
+_FEW = 6  # characters
 _WORD = re.compile(r"[^\W\d_][\w'-]*")
 _VAGUE = (
-    " a all analyse analyze and any better bug bugs clean cleanup code do error errors everything fix for good"
-    " handle help improve in issue issues it make me my nice of please problem problems refactor some something stuff"
-    " task that the them these thing things this to up update work working "
+    " a all analyse analyze and any better bug bugs check clean cleanup code codebase do error errors"
+    " everything fix for good handle help improve in issue issues it make me my nice of please problem problems"
+    " refactor some something stuff task that the them these thing things this to up update work working "
 )
 
 
@@ -202,7 +207,7 @@ def _read(text: str) -> tuple[Sheet, Handoff]:
 
 
 def _read_any(text: str) -> tuple[Sheet, Handoff]:
-    sheet = read_sheet(unix_lines(text), _KNOWN)
+    sheet = read_sheet(_FENCED.sub(r"\n\2", unix_lines(text)), _KNOWN)
     task, preamble = sheet.body("task"), sheet.preamble
     if "task" not in sheet.bodies:  # a file written by hand: its title and first paragraphs are the task
         title = sheet.title or ""
@@ -355,8 +360,12 @@ def _lint_task(handoff: Handoff, line: int) -> list[Problem]:
 
 def is_vague(task: str) -> bool:
     """Whether a task is too short, or made of words that fit every task."""
-    if len(task.split(maxsplit=3)) < 3:
+    if _UNSPACED.search(task):
+        return len(task.strip()) < _FEW
+    if _PLACEHOLDER.fullmatch(task.strip()):
         return True
+    if len(task.split(maxsplit=3)) < 3:
+        return not _NAMES_FILE.search(task)
     words = 0
     for match in _WORD.finditer(task, 0, 2000):
         if f" {match[0].lower()} " not in _VAGUE:

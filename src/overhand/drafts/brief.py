@@ -131,6 +131,10 @@ def brief_from_words(given: dict[str, Any]) -> Brief:
     level = _level(values.pop("level", None), read_only=values.pop("read_only", False))
     if checks := _checks(values.pop("verify", ())):
         values["checks"] = checks
+    if values.get("after") == "":
+        raise BadInput("--after is empty.", "Name the task to wait for: --after 3")
+    if not all(text.partition("=")[0].strip() for text in values.get("file", ())):
+        raise BadInput("--file names no file.", 'Write the path first: --file "src/app.py=where totals are made"')
     if "timeout" in values:
         values["timeout"] = str(values["timeout"])  # Python may give seconds
     values["budget"] = checked_budget(values.get("budget"))

@@ -68,7 +68,7 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
         put_file(f"{folder}/CONTEXT.md", context)
         show_document(workspace, "CONTEXT.md", context)
         result["context"] = actor.store.relative(workspace.shown("CONTEXT.md"))
-    if verdict.status == "completed" and result["decisions"]:
+    if result["decisions"]:
         try:
             collect_decisions(actor, task, result["decisions"])
         except OverhandError as error:
