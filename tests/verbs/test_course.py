@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.scene import until
+
 if TYPE_CHECKING:
     from overhand.testing.project import ProjectDir
 
@@ -347,3 +349,14 @@ def test_decisions_of_unfinished_work_are_collected(overhand_project: ProjectDir
     delegate(overhand_project, "Decide something here", "--agent", "decider")
     kept = (overhand_project.path / ".agent-workspaces/DECISIONS.md").read_text()
     assert kept.count("**Cents**: exact") == 1
+
+
+def test_what_an_agent_asks_is_said_to_the_one_who_waits(overhand_project: ProjectDir) -> None:
+    overhand_project.agent("asker", "overhand-ask:Which colour?=red|blue", "output")
+    overhand_project.run("delegate", "Paint the door now", "--agent", "asker", check=True)
+    until(lambda: overhand_project.run("show", "1", "--json").json["questions"])
+    ran = overhand_project.run("wait", "1", "--timeout", "1s")
+    told = "asks: Which colour? (red / blue) · overhand answer 1 TEXT"
+    assert (ran.code, ran.err.count(f"1 asker: {told}"), ran.err.count(f"1 {told}.")) == (124, 1, 1), ran.err
+    overhand_project.run("answer", "1", "red", check=True)
+    overhand_project.run("wait", "1", check=True)

@@ -46,7 +46,9 @@ def wait_for_tasks(
             return with_requirement(_judged(session, task_ids, verb), require)
         if over:
             handles = " ".join(str(s.handle) for s in states if s.id in left)
-            raise TimedOut(f"Not judged in time: {handles}. The work goes on.", f"Wait on: overhand wait {handles}")
+            asked = [f"{s.handle} {_asks(s)}." for s in states if s.id in left and s.open_questions]
+            told = " ".join([f"Not judged in time: {handles}.", *(asked or ["The work goes on."])])
+            raise TimedOut(told, f"Wait on: overhand wait {handles}")
         session.progress(progress(session, states))
         return None
 
@@ -81,7 +83,9 @@ def progress(session: Session, states: list[Task]) -> str:
     for task in states[:4]:
         run = task.current_run
         name = f"{task.handle} {task.agent}"
-        if task.is_idle:
+        if task.open_questions and not task.is_idle:
+            parts.append(f"{name}: {_asks(task)}")
+        elif task.is_idle:
             parts += [f"{name}: waits for an answer"] if awaits_answer(task) else []
         elif run is None:
             parts.append(f"{name}: queued")
@@ -92,6 +96,13 @@ def progress(session: Session, states: list[Task]) -> str:
             latest = agent_activity(session, task) if task.settings.get("real") else _last_line(session, task, run.id)
             parts.append(f"{name}: {run.state} {age}{f' · {latest}' if latest else ''}")
     return " · ".join(parts)
+
+
+def _asks(task: Task) -> str:
+    """Its question, and what to type."""
+    question = task.open_questions[0]
+    options = f" ({' / '.join(map(str, question.options))})" if question.options else ""
+    return f"asks: {' '.join(question.text.split())[:200]}{options} · overhand answer {task.handle} TEXT"
 
 
 def _last_line(session: Session, task: Task, run_id: str) -> str:
