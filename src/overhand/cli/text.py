@@ -75,6 +75,12 @@ def _delegate(payload: Payload) -> Iterator[str]:
         yield from folded(shield_line(payload["shield"]))
     if payload.get("reason"):
         yield from folded(printable(payload["reason"]), "waits: ")
+    files = [printable(one["path"]) for one in payload["deliverables"] if "path" in one]
+    if files:
+        yield from folded(f"{', '.join(files)} (must be there and have changed)", "files: ")
+    for one in payload["deliverables"]:
+        if "text" in one:
+            yield from folded(f"{one_line(one['text'], 200)} (a sentence, which is not checked)", "expects: ")
     if payload["checks"]:
         yield "   checks: " + "; ".join(printable(c["command"]) for c in payload["checks"])
     else:

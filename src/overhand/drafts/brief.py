@@ -222,7 +222,7 @@ def compose(brief: Brief, root: str, contract: str | None) -> Handoff:
     deliverables = (*base.deliverables, *(_deliverable(root, text) for text in brief.deliverable))
     return replace(
         base,
-        task=title or base.task,
+        task=base.task if base.task.strip() else title,
         context=_joined(base.context, "\n\n".join(brief.context)),
         key_files=(*base.key_files, *key_files),
         constraints=(*base.constraints, *brief.constraint),

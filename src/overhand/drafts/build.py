@@ -9,12 +9,12 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents import contain_in_section, contract_form, render_handoff
+from overhand.documents import contain_in_section, contract_form, parse_handoff, render_handoff, shorten
 from overhand.drafts import alerts
 from overhand.drafts.brief import CONTRACT_FILE, check, choose_contract, compose
 from overhand.errors import BadInput, CycleDetected, LimitExceeded, NotFound, Refused, StaleRun, TaskNotFound, TooDeep
 from overhand.policy import own_cap, require_known
-from overhand.record import WORKSPACES, NewTask, Record
+from overhand.record import WORKSPACES, NewTask, Record, read_state
 from overhand.system import is_there, repository_of, run_git
 from overhand.words import LEVELS, MAX_DEPTH, is_task_id, option_duration, say_duration
 
@@ -66,12 +66,15 @@ def build_draft(
     if contract and not (handoff.contract or brief.text or brief.files.get(contract)):  # no words of the caller's own
         handoff = replace(handoff, contract=contract_form(contract, files.get(CONTRACT_FILE, b"")))
         text = f"{text.rstrip()}\n\n## Contract\n{contain_in_section(handoff.contract)}\n"
+    named = shorten(" ".join(brief.title.split()), 80) if isinstance(brief.handoff, str) else ""
     wanted = brief.level or ("work" if kind.level == "read" and brief.writes else kind.level)
     promised = [one.path for one in handoff.deliverables if one.path]
-    level, note = level_for(wanted, caller, agent, promised)
+    asked = _asked_of(store, caller) if promised and caller.level == "read" else None
+    beyond = [one for one in promised if asked is not None and one not in asked]
+    level, note = level_for(wanted, caller, agent, promised, beyond)
     config_checks = [{"name": name, "command": command} for name, command in config.checks]
     created = {
-        "title": handoff.title,
+        "title": named or handoff.title,
         "kind": brief.kind,
         "priority": brief.priority,
         "parent": None if caller.is_person else {"task": caller.task, "run": caller.run},
@@ -170,31 +173,48 @@ def check_delegation(caller: Caller, agent: Agent) -> tuple[int, list[str]]:
             raise Refused(
                 f"Agent {caller.path[-1]} may not delegate (can_delegate: false).", "Do it in the run itself."
             )
-    if agent.name in caller.path[1:] and not agent.reentrant:
-        raise CycleDetected(
-            f"A cycle: {shown}. {agent.name} is already at work above.",
-            "Delegate to another agent, or set reentrant: true in its file.",
-            path=[*caller.path, agent.name],
-        )
+    require_no_cycle(caller.path, agent)
     return caller.depth + 1, [*caller.path, agent.name]
 
 
-def level_for(wanted: str, caller: Caller, agent: Agent, promised: list[str]) -> tuple[str, str]:
-    """What a task's runs may do, never more than its agent and the caller may; and why it is less than wanted."""
+def require_no_cycle(above: Sequence[str], agent: Agent) -> None:
+    """Refuse an agent that is at work above, by the path of the run that delegates to it."""
+    if agent.name in above[1:] and not agent.reentrant:
+        raise CycleDetected(
+            f"A cycle: {' → '.join((*above, agent.name))}. {agent.name} is already at work above.",
+            "Delegate to another agent, or set reentrant: true in its file.",
+            path=[*above, agent.name],
+        )
+
+
+def level_for(wanted: str, caller: Caller, agent: Agent, promised: list[str], beyond: list[str]) -> tuple[str, str]:
+    """What a task's runs may do, never more than its agent and the caller may; and why it is less than wanted.
+
+    `beyond` are promised files that a caller which may only read is not asked for itself.
+    """
     order = list(LEVELS)
     held = min(caller.level, agent.level, key=order.index)
-    if order.index(wanted) <= order.index(held):
-        return wanted, ""
-    whose = f"agent {agent.name}" if agent.level == held else f"run {caller.run}, which delegates it"
-    if held == "read" and (promised or agent.level == held):
-        what = f"is to write {', '.join(promised)}" if promised else f"is of level {wanted}"
+    is_less = order.index(wanted) > order.index(held)
+    for_agent = is_less and agent.level == held
+    whose = f"agent {agent.name}" if for_agent else f"run {caller.run}, which delegates it"
+    if beyond or (is_less and held == "read" and agent.level == held):
+        files = beyond or promised
+        what = f"is to write {', '.join(files)}" if files else f"is of level {wanted}"
         raise Refused(
             f"This task {what}, and {whose} may only read.",
             "Delegate it to an agent that may write, or ask for an answer instead: --read-only"
-            if agent.level == held
+            if for_agent
             else "Ask for an answer instead of a file: --read-only",
         )
-    return held, f"It may {held}, no more: so it is for {whose}."
+    return (held, f"It may {held}, no more: so it is for {whose}.") if is_less else (wanted, "")
+
+
+def _asked_of(store: Store, caller: Caller) -> list[str]:
+    """The files that the calling run was asked for when its task began, and may therefore write."""
+    task = store.task(caller.task or "")
+    first = next((run.id for run in task.runs), "")
+    given = (read_state(f"{store.run_folder(task.id, first)}/spec.json") or {}).get("handoff") if first else None
+    return [one.path for one in parse_handoff(str(given or "")).deliverables if one.path]
 
 
 def time_for(asked: str | float | None, kind: Kind, name: str | None, at_most: float | None) -> float:

@@ -179,15 +179,22 @@ class Accepted(Event):
             if task.runs and not task.runs[-1].is_judged:
                 task.runs[-1].status = "limit"
                 task.queued_at = task.runs[-1].queued_at  # it keeps its place
-            task.agent = self.agent or task.agent
+            _hand_to(task, self.agent)
         elif self.repair:
             task.repairs += 1
             task.runs[-1].status = "repair"
         else:
             task.repairs = 0
             task.requeued = task.requeued + 1 if isinstance(self, Requeued) else 0
-            task.agent = self.agent or task.agent
+            _hand_to(task, self.agent)
             task.budget = self.budget or task.budget
+
+
+def _hand_to(task: Task, agent: str | None) -> None:
+    """Another agent may take the task over: then it is the one that its delegation path names."""
+    if agent and task.path[1:] and task.path[-1] == task.agent:
+        task.path = [*task.path[:-1], agent]
+    task.agent = agent or task.agent
 
 
 class Requeued(Accepted):

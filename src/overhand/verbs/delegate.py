@@ -16,6 +16,7 @@ from overhand.agents import (
     find_driver,
     stand_in_problem,
 )
+from overhand.documents import expected_of_kind
 from overhand.drafts import Brief, Draft, brief_from_words, build_draft, nothing_to_do, only_from_people, session_owner
 from overhand.errors import BadInput, OverhandError, Refused
 from overhand.policy import find_caller, load_config, require_trusted
@@ -220,6 +221,7 @@ def _receipt(
         "tree": "a tree of its own" if task.begins is not None else "your checkout",
         "level": task.level,
     }
+    expected = [one for one in handoff.deliverables if one not in expected_of_kind(task.kind)]
     shield = expected_shield(session.store, config, agent, task, handoff)
     receipt["shield"] = shield
     if agent.real:
@@ -232,6 +234,7 @@ def _receipt(
         "budget": task.budget,
         "checks": [vars(check) for check in task.checks],
         "contract": task.contract,
+        "deliverables": [{"path": one.path} if one.path else {"text": one.text} for one in expected],
         "warnings": [problem.as_json() for problem in problems],
         "folder": session.store.relative(session.store.workspace(task.id)),
         "next": [f"overhand {verb} {task.handle}" for verb in (("run",) if prepared else ("wait", "show", "stop"))],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import agent_files, find_agent, native_session, session_command
-from overhand.drafts import checked_budget
+from overhand.drafts import checked_budget, require_no_cycle
 from overhand.errors import BadInput, NotAllowed, Refused, storage_failed
 from overhand.policy import (
     Actor,
@@ -89,6 +89,8 @@ def resume_task(
         )
     chosen = find_agent(session.root, agent or task.agent, config)
     require_trusted(session.root, chosen.trusted_with)
+    if chosen.name != task.agent:
+        require_no_cycle(task.path[:-1], chosen)
     text = checked_budget(budget)
     require_budget_left(session.store, task.but(budget=text or task.budget))
     how = resume_from(session, caller, task, answer, from_)
