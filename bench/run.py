@@ -27,6 +27,7 @@ FIGURES = {
     "daemon": "daemon",
     "plans": "plans",
     "shield": "shield",
+    "trees": "trees",
 }
 
 
