@@ -88,9 +88,8 @@ def part_of(tree: Tree, lock: int, enter: Sequence[str] = ()) -> Part:
 
 def note_byproducts(ours: str, enter: Sequence[str] = ()) -> None:
     """Everything that was written since the agent's part was last taken is ours: set-up or a check wrote it."""
-    with tree_lock(ours) as lock:
-        tree = load_tree(ours)
-        git = tree.git(lock.fd, enter)._replace(index_file=f"{tree.ours}/{_NEW_INDEX}")
+    with held_tree(ours) as (tree, lock):
+        git = tree.git(lock, enter)._replace(index_file=f"{tree.ours}/{_NEW_INDEX}")
         if not borrowed.copy_file(f"{tree.ours}/{_LAST_INDEX}", git.index_file):
             borrowed.copy_file(f"{tree.ours}/index", git.index_file)
         written, _, _ = _snapshot(tree, git, ())
