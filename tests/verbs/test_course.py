@@ -360,3 +360,11 @@ def test_what_an_agent_asks_is_said_to_the_one_who_waits(overhand_project: Proje
     assert (ran.code, ran.err.count(f"1 asker: {told}"), ran.err.count(f"1 {told}.")) == (124, 1, 1), ran.err
     overhand_project.run("answer", "1", "red", check=True)
     overhand_project.run("wait", "1", check=True)
+
+
+def test_an_answered_task_that_is_not_resumed_says_what_to_type(overhand_project: ProjectDir) -> None:
+    overhand_project.agent("asker", "overhand-ask:Which colour?=red|blue", "output")
+    overhand_project.run("delegate", "Paint the door", "--agent", "asker", "--set", "limits.answer_wait=1s", "--wait")
+    overhand_project.run("answer", "1", "red", "--no-resume", check=True)
+    told = "It has its answer. Go on with it: overhand resume 1"
+    assert (told in overhand_project.run("show", "1").out, told in overhand_project.run().out) == (True, True)

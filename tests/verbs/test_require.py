@@ -57,3 +57,11 @@ def test_checks_that_run_again_are_asked_too(project: ProjectDir) -> None:
 def test_what_cannot_be_required_is_refused(project: ProjectDir, words: list[str], told: str) -> None:
     ran = project.run(*words)
     assert (ran.code, told in ran.err) == (2, True), ran.err
+
+
+def test_a_check_that_turned_red_is_red_for_those_who_wait(project: ProjectDir) -> None:
+    project.run("delegate", "Turn it", "--agent", "turner", *CHECK, "--wait", check=True)
+    (project.path / "app.txt").write_text("old\n")
+    assert (project.run("check", "1").code, project.run("wait", "1").code) == (1, 1)
+    (project.path / "app.txt").write_text("new\n")
+    assert (project.run("check", "1").code, project.run("wait", "1").code) == (0, 0)

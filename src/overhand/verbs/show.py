@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from overhand.errors import NotFound, OverhandError
 from overhand.record import Seen
-from overhand.verbs.tasks import look_at_task, queue, read_result, row, why_held
+from overhand.verbs.tasks import look_at_task, queue, read_result, row, say_summary, why_held
 from overhand.verbs.verb import Reply, Session, about_task
 
 TYPE_CHECKING = False
@@ -101,7 +101,7 @@ def describe_task(session: Session, task: Task, verb: str, result: dict[str, Any
     shown.update({key: result[key] for key in _RESULT_KEYS if key in result})
     shown.update(
         schema=f"overhand.{verb}/1",
-        summary=result.get("summary") or task.summary,
+        summary=say_summary(task, result.get("summary") or task.summary),
         runs=[{**{key: vars(run)[key] for key in _RUN_KEYS}, "shield": _shield(task, run)} for run in task.runs],
         questions=_questions(session, task),
         folder=session.store.relative(session.store.workspace(task.id)),

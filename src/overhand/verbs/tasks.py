@@ -168,7 +168,7 @@ def row(task: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "created": task.created,
         "runs": len(task.runs),
         "parent": task.parent.task if task.parent else None,
-        "summary": task.summary,
+        "summary": say_summary(task, task.summary),
         "why": task.why or None,
         **of_plan(task),
     }
@@ -176,6 +176,12 @@ def row(task: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
     if task.notices and task.status is None:
         shown["notice"] = task.notices[-1]
     return shown
+
+
+def say_summary(task: Task, summary: str | None) -> str | None:
+    """Its summary; of a task that asked and was not resumed, that it has its answer."""
+    has_answer = task.status == "needs-input" and bool(task.questions) and not task.open_questions and not task.queued
+    return f"It has its answer. Go on with it: overhand resume {task.name}" if has_answer else summary
 
 
 def of_plan(task: Task) -> dict[str, Any]:

@@ -66,7 +66,10 @@ def _judged(session: Session, task_ids: list[str], verb: str) -> Reply:
     if session.interactive or (not session.plain and (verb != "wait" or session.via in ("api", "mcp"))):
         for task in tasks:  # a person reads it now, or the caller that asked for it has it
             mark_seen(session, task)
-    code = 0 if all(one["status"] == "completed" for one in shown) else 1
+    holds = [
+        one["status"] == "completed" and one["verification"] != "failing" for one in shown
+    ]  # a later `check` counts
+    code = 0 if all(holds) else 1
     if len(shown) == 1:
         return Reply(shown[0], code)
     return Reply({"schema": f"overhand.{verb}/1", "tasks": shown}, code)
