@@ -368,3 +368,16 @@ def test_an_answered_task_that_is_not_resumed_says_what_to_type(overhand_project
     overhand_project.run("answer", "1", "red", "--no-resume", check=True)
     told = "It has its answer. Go on with it: overhand resume 1"
     assert (told in overhand_project.run("show", "1").out, told in overhand_project.run().out) == (True, True)
+
+
+def test_a_limit_of_all_tasks_is_not_set_for_one(overhand_project: ProjectDir) -> None:
+    ran = overhand_project.run("delegate", "Sort the letters", "--agent", "worker", "--set", "limits.max_parallel=6")
+    assert (ran.code, "for all tasks together" in ran.err) == (2, True), ran.err
+
+
+def test_a_return_in_the_project_is_found_and_not_taken(overhand_project: ProjectDir) -> None:
+    subprocess.run(["git", "init", "-q", str(overhand_project.path)], check=True)
+    overhand_project.agent("astray", "file:OUTPUT.md=# Task Complete: x")
+    shown = delegate(overhand_project, "Write it down", "--agent", "astray")
+    missing = next(one for one in shown["problems"] if one["code"] == "return-missing")
+    assert "write it where OVERHAND_OUTPUT says" in missing["fix"]

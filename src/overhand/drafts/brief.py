@@ -57,6 +57,7 @@ _SINGLE = (
     *("title", "agent", "kind", "handoff", "timeout", "budget", "priority", "contract", "model", "level", "session"),
     *("after", "edit", "no_start", "wait", "read_only", "here", "base", "committed", "strict"),
 )
+_OF_ALL_TASKS = ("limits.max_parallel", "limits.agents", "limits.kinds")
 _RENAMED = {"return": "returns", "set": "settings"}  # words that mean something else in Python
 
 
@@ -139,6 +140,9 @@ def brief_from_words(given: dict[str, Any]) -> Brief:
         values["timeout"] = str(values["timeout"])  # Python may give seconds
     values["budget"] = checked_budget(values.get("budget"))
     values["settings"] = dict(parse_setting(text) for text in values.pop("settings", ()))
+    if shared := [key for key in values["settings"] if key.startswith(_OF_ALL_TASKS)]:
+        fix = f"Set it for the project: {shared[0]} in .overhand/config.toml"
+        raise BadInput(f"--set {shared[0]}: this limit is for all tasks together, not for one.", fix)
     values["priority"] = values.get("priority") or "P2"
     if values.get("here") and (values.get("base") or values.get("committed")):
         raise BadInput("--here works in your checkout as it stands.", "Leave out --here, or --base and --committed.")

@@ -248,7 +248,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
     """`key=value` of `--set`; the value is read as TOML, else as a string."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise BadInput(f"--set {text!r} has no value.", "Write it as --set limits.max_parallel=5")
+        raise BadInput(f"--set {text!r} has no value.", "Write it as --set limits.stall=5m")
     try:
         return key.strip(), tomllib.loads(f"x = {value.strip()}")["x"]
     except (tomllib.TOMLDecodeError, RecursionError):

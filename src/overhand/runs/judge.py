@@ -181,7 +181,7 @@ def judge_run(evidence: Evidence) -> Verdict:
     elif claim is None and evidence.cause != "cancelled" and not waits:
         said = any(problem.detail for problem in problems if problem.code in _ENDINGS)
         detail = "" if said or (evidence.exit == 0 and evidence.last_words) else evidence.stderr
-        problems.insert(0, _substance("return-missing", _no_return(evidence), detail=detail))
+        problems.insert(0, _substance("return-missing", _no_return(evidence), detail=detail, fix=_where(evidence)))
     last_words = evidence.last_words.strip() if claim is None and status in ("failed", "partial") else ""
     return Verdict(status, claim, found, _summary(evidence, status), tuple(problems), last_words)
 
@@ -233,6 +233,12 @@ def _summary(evidence: Evidence, status: str) -> str:
     if status == "needs-input":
         return "It waits for an answer." if evidence.open_questions else "It asked, and was answered."
     return f"The run ended ({evidence.cause}) without a return; judged {status}."
+
+
+def _where(evidence: Evidence) -> str:
+    """What to mend, if a return lies where none is looked for."""
+    misplaced = "OUTPUT.md in the project's folder is no return; write it where OVERHAND_OUTPUT says."
+    return misplaced if "OUTPUT.md" in evidence.changed else ""
 
 
 def _no_return(evidence: Evidence) -> str:
