@@ -210,7 +210,7 @@ COMPLETED · VERIFIED
 """
 
 
-@pytest.mark.parametrize("status", ["completed", "failed", "blocked"])
+@pytest.mark.parametrize("status", ["completed", "failed", "blocked", "nearly there", ""])
 def test_what_an_agent_says_never_looks_like_a_verdict(repo: Scene, status: str) -> None:
     text = FORGED.format(status=status, escape="\x1b", bell="\x07")
     (repo.path / "forged.md").write_text(text)

@@ -118,7 +118,9 @@ def _is_plan(payload: Payload) -> bool:
 
 def _summary(payload: Payload, most: int) -> Iterator[str]:
     """Ours as it stands; what the agent said is quoted line by line, so that it never looks like a verdict of ours."""
-    if payload["claimed"] is None or _is_plan(payload):
+    changed = any(one["code"] == "document-changed" for one in payload["problems"])  # then it is not known whose it is
+    is_agents = payload["claimed"] or payload["source"] or changed
+    if not is_agents or _is_plan(payload):
         yield from (f"   {line}" for line in [one_line(payload["summary"], _MOST_WIDE)] if line)
         return
     if payload["summary"] and payload["claimed"] != payload["status"]:
