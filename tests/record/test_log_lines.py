@@ -23,6 +23,7 @@ from overhand.record import (
     Judged,
     LateReturn,
     LimitReached,
+    Merged,
     MessageSent,
     Notice,
     PhaseMoved,
@@ -161,6 +162,7 @@ EVENTS: list[Event] = [
         left=["a: big"],
         ports=[20000, 10],
     ),
+    Merged(into="refs/heads/main", old="0a", commit="0c"),
 ]
 
 

@@ -32,6 +32,8 @@ def house(overhand_project: ProjectDir) -> Iterator[House]:
     house.write("app.py", "def add(a, b): return a-b\n")
     house.write(".gitignore", "__pycache__/\ntrail\n")
     git(house.path, "init", "-q", "-b", "main")
+    git(house.path, "config", "user.name", "Ada")
+    git(house.path, "config", "user.email", "ada@example.com")
     git(house.path, "add", "app.py", ".gitignore")
     git(house.path, "commit", "-qm", "First")
     house.settings('[trees]\ndefault = "tree"\n')
@@ -171,3 +173,100 @@ def test_what_a_check_writes_is_no_part_of_a_later_run(house: House) -> None:
     house.json("send", task, "Once more")
     assert house.judged(task).status == "completed"
     assert [one["path"] for one in house.json("diff", task)["files"]] == ["work"]
+
+
+def worker(house: House, script: str) -> None:
+    house.project.agent("worker", command=["/bin/sh", "-c", f"{script}; {DONE}"])
+
+
+def done(house: House, title: str, *options: str) -> str:
+    return str(house.json("delegate", title, "--agent", "worker", "--wait", *options)["task_id"])
+
+
+def test_merge_lands_one_commit_and_leaves_the_rest_alone(house: House) -> None:
+    task = done(house, "Fix add", "--verify", CHECK)
+    house.write("notes.txt", "mine\n")
+    old = git(house.path, "rev-parse", "HEAD").strip()
+    tried = house.json("merge", task, "--dry-run")["tasks"][0]
+    assert (tried["landed"], tried["failing"], git(house.path, "rev-parse", "HEAD").strip()) == (False, [], old)
+    row = house.json("merge", task)["tasks"][0]
+    assert (row["landed"], row["into"], row["undo"]) == (True, "main", f"git reset --keep {old}")
+    assert "a+b" in _text(str(house.path / "app.py"))
+    assert git(house.path, "log", "--format=%s %an", "-1") == "Fix add Ada\n"
+    assert f"Task: {task}" in git(house.path, "log", "--format=%b", "-1")
+    assert git(house.path, "status", "--short", "--", "app.py", "notes.txt") == "?? notes.txt\n"
+    shown = house.json("show", task)
+    assert shown["headline"] == "done"
+    tree = house.state(task).tree
+    assert tree is not None
+    assert not (house.path.parent / tree.path).exists()
+    again = house.project.run("merge", task)
+    assert (again.code, "is merged already" in again.err) == (3, True)
+
+
+def test_a_task_with_work_to_merge_stays_ready_although_it_was_seen(house: House) -> None:
+    task = done(house, "Fix add")
+    house.project.run("show", task)
+    assert house.json("show", task)["headline"] == "ready"
+
+
+def test_several_land_on_each_other_until_one_cannot(house: House) -> None:
+    worker(house, "echo one > one")
+    first = done(house, "One")
+    worker(house, "sed -i s/a-b/a+b/ app.py")
+    second = done(house, "Two")
+    worker(house, "sed -i s/a-b/a*b/ app.py")
+    third = done(house, "Three")
+    worker(house, "echo four > four")
+    fourth = done(house, "Four")
+    found = house.json("merge", first, second, third, fourth, code=1)
+    assert [row["landed"] for row in found["tasks"]] == [True, True, False]
+    (conflict,) = found["tasks"][2]["conflicts"]
+    assert (conflict["path"], conflict["hunks"][0]["line"]) == ("app.py", 1)
+    assert [one["task_id"] for one in found["not_tried"]] == [fourth]
+    assert git(house.path, "log", "--format=%s").split() == ["Two", "One", "First"]
+    assert "not landed; tell the agent: overhand send" in house.project.run("merge", third).out
+
+
+def test_an_edit_of_the_user_is_in_the_way(house: House) -> None:
+    task = done(house, "Fix add")
+    house.write("app.py", "def add(a, b): return a-b  # mine\n")
+    ran = house.project.run("merge", task)
+    assert (ran.code, "app.py" in ran.err) == (3, True)
+    assert "# mine" in _text(str(house.path / "app.py"))
+    assert house.json("show", task)["headline"] == "ready"
+
+
+def test_into_makes_a_branch_and_leaves_the_checkout(house: House) -> None:
+    task = done(house, "Fix add")
+    before = state(house.path)
+    assert house.json("merge", task, "--into", "fix/add")["tasks"][0]["into"] == "fix/add"
+    assert {name: data for name, data in state(house.path).items() if not name.startswith(".git/")} == {
+        name: data for name, data in before.items() if not name.startswith(".git/")
+    }
+    assert "a+b" in git(house.path, "show", "fix/add:app.py")
+    assert "a-b" in git(house.path, "show", "main:app.py")
+
+
+def test_what_fails_on_the_merged_tree_is_not_landed(house: House) -> None:
+    check = "! grep -q forbidden other.py || ! grep -q a+b app.py"
+    task = done(house, "Fix add", "--verify", check)
+    house.write("other.py", "forbidden\n")
+    git(house.path, "add", "other.py")
+    git(house.path, "commit", "-qm", "Other")
+    row = house.json("merge", task, code=1)["tasks"][0]
+    assert (row["landed"], row["failing"]) == (False, [check])
+    assert "a-b" in _text(str(house.path / "app.py"))
+    assert house.json("merge", task, "--anyway", code=1)["tasks"][0]["landed"]
+    assert "Landed although this fails on the merged tree" in git(house.path, "log", "--format=%b", "-1")
+
+
+def test_only_completed_work_is_landed(house: House) -> None:
+    house.project.agent("worker", command=["/bin/sh", "-c", "echo half > half; exit 1"])
+    task = house.json("delegate", "Half", "--agent", "worker", "--wait", code=1)["task_id"]
+    ran = house.project.run("merge", task)
+    assert (ran.code, "is failed, not completed" in ran.err) == (3, True)
+    proved = house.project.run("merge", task, "--anyway", "--require", "proved")
+    assert (proved.code, "proved is required" in proved.err) == (3, True)
+    assert house.json("merge", task, "--anyway")["tasks"][0]["landed"]
+    assert _text(str(house.path / "half")) == "half\n"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Payload = dict[str, Any]
 
 _TONES = {"+": "green", "-": "red", "@": "cyan"}
+_MOST_HUNKS = 10  # of a file in conflict
 _BAR = 20  # columns of a bar of changed lines, at most
 
 
@@ -65,6 +66,48 @@ def patch(text: str) -> Iterator[str]:
         inside = inside or line.startswith("@@")
         tone = _TONES.get(line[:1]) if inside else "bold"
         yield colour(shown, tone) if tone else shown
+
+
+def merge(payload: Payload) -> Iterator[str]:
+    """Each task: landed, or why not; then what to type."""
+    for row in payload["tasks"]:
+        yield f"{colour(str(row['handle']), 'bold')}  {one_line(row['title'], width() - 8)}"
+        yield from _merged(row, dry_run=payload["dry_run"])
+    if payload["not_tried"]:
+        names = " ".join(str(one["handle"]) for one in payload["not_tried"])
+        yield f"not tried: {names}"
+
+
+def _merged(row: Payload, *, dry_run: bool) -> Iterator[str]:
+    if "error" in row:
+        yield colour(f"   not landed: {printable(row['error']['message'])}", "red")
+        yield f"   {printable(row['error']['hint'])}"
+        return
+    for one in row["conflicts"]:
+        yield colour(f"   {printable(one['message'])}", "red")
+        for hunk in one["hunks"][:_MOST_HUNKS]:
+            yield f"   {printable(one['path'])}:{hunk['line']}"
+            yield from (colour(f"     yours  {printable(line)}", "cyan") for line in hunk["target"].splitlines()[:10])
+            yield from (colour(f"     task   {printable(line)}", "green") for line in hunk["task"].splitlines()[:10])
+    for check in row["checks"]:
+        word, tone = ("passed", "green") if check["passed"] else ("FAILED", "red")
+        yield f"   {colour(word, tone)}  {printable(check['command'])} on the merged tree · {check['evidence']}"
+    files = counted(row["files"], "file")
+    if row["landed"]:
+        yield f"   landed on {printable(row['into'])} as {row['commit'][:10]}, {files}"
+        yield from (colour(f"   {printable(note)}", "yellow") for note in row.get("notes", ()))
+        for late in row.get("late", ()):
+            yield colour(
+                f"   you changed {printable(late['path'])} meanwhile; kept: {printable(late['kept'])}", "yellow"
+            )
+        if row.get("undo"):
+            yield f"   undo: {row['undo']}"
+    elif row["conflicts"]:
+        yield f"   not landed; tell the agent: overhand send {row['handle']} TEXT"
+    elif row["failing"]:
+        yield f"   not landed; to land it all the same: overhand merge {row['handle']} --anyway"
+    elif dry_run:
+        yield f"   can be landed on {printable(row['into'])}, {files}: overhand merge {row['handle']}"
 
 
 def paged(lines: Iterable[str]) -> None:

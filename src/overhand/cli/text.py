@@ -46,10 +46,10 @@ def lines(verb: str, answer: Reply) -> Iterable[str]:
         from overhand.cli.plan import plan
 
         return list(plan(payload))
-    if verb in _IN_ANSWERS:
-        from overhand.cli import answers
+    if verb in _IN_ANSWERS or verb == "merge":
+        from overhand.cli import answers, review
 
-        return list(getattr(answers, verb)(payload))
+        return list(getattr(review if verb == "merge" else answers, verb)(payload))
     return list(_TEXTS.get(verb, _plain)(payload))
 
 

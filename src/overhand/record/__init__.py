@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from overhand.record.environment import tasks_with_environment
     from overhand.record.events import ABSENT, Accepted, Answered, Asked, BudgetReleased, BudgetReserved
     from overhand.record.events import CheckpointSaved, ChildRefused, ControlHandled, Created, Dismissed, Event
-    from overhand.record.events import Judged, LateReturn, LimitReached, MessageSent, Notice, PhaseMoved, Rechecked
-    from overhand.record.events import Requeued, RunBlocked, RunCreated, RunEnded, RunNeverBegan, RunStarted
-    from overhand.record.events import RunUnblocked, Seen, StageSet, StepMarked, StopRequested, TagHeldBack
-    from overhand.record.events import TagWritten, TreeReady, UsageReported, fold
+    from overhand.record.events import Judged, LateReturn, LimitReached, Merged, MessageSent, Notice, PhaseMoved
+    from overhand.record.events import Rechecked, Requeued, RunBlocked, RunCreated, RunEnded, RunNeverBegan
+    from overhand.record.events import RunStarted, RunUnblocked, Seen, StageSet, StepMarked, StopRequested
+    from overhand.record.events import TagHeldBack, TagWritten, TreeReady, UsageReported, fold
     from overhand.record.identity import find_root, known_roots, record_times, recorded_root, remove_record
     from overhand.record.log import LOG_FILE, LockedTask, append_lines, cut_torn_tail, log_lines, parse_log
     from overhand.record.log import read_log, whole_appends
@@ -31,8 +31,8 @@ else:
             "read_call stale_run tasks_of_call",
             "environment": "drop_environment keep_environment kept_environment tasks_with_environment",
             "events": "ABSENT Accepted Answered Asked BudgetReleased BudgetReserved CheckpointSaved ChildRefused "
-            "ControlHandled Created Dismissed Event Judged LateReturn LimitReached MessageSent Notice "
-            "PhaseMoved Rechecked Requeued RunBlocked RunCreated RunEnded RunNeverBegan RunStarted "
+            "ControlHandled Created Dismissed Event Judged LateReturn LimitReached Merged MessageSent "
+            "Notice PhaseMoved Rechecked Requeued RunBlocked RunCreated RunEnded RunNeverBegan RunStarted "
             "RunUnblocked Seen StageSet StepMarked StopRequested TagHeldBack TagWritten TreeReady "
             "UsageReported fold",
             "identity": "find_root known_roots record_times recorded_root remove_record",

@@ -141,6 +141,18 @@ _CREATED = ("handle", "title", "agent", "kind", "priority", "path", "depth", "le
             "cause", "node", "plan", "begins")  # fmt: skip
 
 
+class Merged(Event):
+    """What it did in its tree is landed."""
+
+    e = "merged"
+    into: str  # a ref of the project
+    old: str = ""  # where that was
+    commit: str
+
+    def apply(self, task: Task) -> None:
+        task.merged = self
+
+
 class TreeReady(Event):
     """The task has a working tree of its own, and nothing has run in it yet."""
 
@@ -173,6 +185,7 @@ class Accepted(Event):
         task.queued, task.queued_at = True, self.t or None
         task.status = task.judged = task.stop = None
         task.seen = task.dismissed = False
+        task.merged = None
         task.resume, task.staged = self.resume, None
         task.paused = self.limit
         if self.limit:  # nothing is spent, and what it was about stays
@@ -221,9 +234,11 @@ class Judged(Event):
     errors: int = 0
     code: str = ""
     why: str = ""  # the first thing that speaks against it
+    part: int = 0  # how many files it changed in its tree
 
     def apply(self, task: Task) -> None:
         run = task.run(self.run)
+        task.part = self.part
         if run:
             run.status = self.status
         task.status = self.status
@@ -648,7 +663,8 @@ class TagHeldBack(Event):
 KINDS: dict[object, type[Event]] = {
     kind.e: kind
     for kind in (
-        Created, TreeReady, Accepted, Requeued, Judged, Rechecked, Seen, Dismissed, StopRequested, Notice, ChildRefused,
+        Created, TreeReady, Merged, Accepted, Requeued, Judged, Rechecked, Seen, Dismissed, StopRequested, Notice,
+        ChildRefused,
         RunCreated, RunStarted, RunBlocked, RunUnblocked, RunEnded, LateReturn, UsageReported,
         Asked, Answered, MessageSent, LimitReached, BudgetReserved, BudgetReleased,
         CheckpointSaved, ControlHandled, PhaseMoved, StepMarked, TagWritten, StageSet, TagHeldBack,

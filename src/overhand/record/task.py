@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar, Self, dataclass_transform
 
-    from overhand.record.events import CheckpointSaved, ControlHandled, PhaseMoved, StageSet, TreeReady
+    from overhand.record.events import CheckpointSaved, ControlHandled, Merged, PhaseMoved, StageSet, TreeReady
     from overhand.words import Headline
 
     Line = dict[str, Any]  # of a log
@@ -280,6 +280,8 @@ class Task:
     item: Item | None = None
     tag: ShownTag | None = None
     begins: dict[str, Any] | None = None  # where its tree begins; None: it works in the project itself
+    part: int = 0  # how many files it changed there
+    merged: Merged | None = None  # that is landed
     tree: TreeReady | None = None  # where its runs work, if that is not the project itself
     staged: StageSet | None = None  # the stage that a person, or another program, gave its item
     damage: tuple[tuple[int, str], ...] = ()  # lines of its log that cannot be read, and why; the first ten
@@ -362,14 +364,14 @@ class Task:
         """The one word that people see for where it stands."""
         if self.status is None or self.queued:
             return self._unjudged_headline()
-        if self.dismissed or self.status == "cancelled":
+        if self.dismissed or self.merged or self.status == "cancelled":
             return "done"
         if self.status in ("needs-input", "blocked"):
             return "working" if self._waits_for_children else "needs you"
         if self.status not in ("completed", "rejected") and self.open_questions:
             return "needs you"
         if self.status == "completed" and self.verification != "failing":
-            return "done" if self.is_taken else "ready"
+            return "done" if self.is_taken and not self.part else "ready"
         return "done" if self.is_taken else "failed"
 
     def _unjudged_headline(self) -> Headline:

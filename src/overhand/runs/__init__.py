@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from overhand.runs.handover import write_previous_runs
     from overhand.runs.judge import Evidence, Fact, Verdict, judge_run
     from overhand.runs.limits import NOTE_EVERY, Counted, count_usage, in_process_meter
-    from overhand.runs.own_tree import hidden_files, part_now
+    from overhand.runs.own_tree import git_of, hidden_files, part_now
     from overhand.runs.phases import ESCALATED, PHASE_ORDER, IllegalMove, PhaseMove, move_phase, next_phases
     from overhand.runs.prepare import Prepared, archive_last_run, keep_given, lay_out_run, read_spec
     from overhand.runs.prepare import read_task_handoff, run_prompt, shield_of, take_baseline
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from overhand.runs.spending import tree_spending, usage_event
     from overhand.runs.steps import STEP_STATES, StepItem, asked_suffix, failed_suffix, mark_step, read_steps
     from overhand.runs.steps import step_progress
+    from overhand.runs.throwaway import check_elsewhere
     from overhand.runs.walls import enter_git, expected_shield, is_project_kept, probed_shield, require_no_shield
     from overhand.runs.walls import require_shield, unshielded
     from overhand.runs.worktree import deliverable_facts, named_facts, path_inside, read_baseline, tree_snapshot
@@ -49,7 +50,7 @@ else:
             "handover": "is_resumable message_event shown_messages tail_of_file whole_message write_previous_runs",
             "judge": "Evidence Fact Verdict judge_run",
             "limits": "NOTE_EVERY Counted count_usage in_process_meter",
-            "own_tree": "hidden_files part_now",
+            "own_tree": "git_of hidden_files part_now",
             "phases": "ESCALATED PHASE_ORDER IllegalMove PhaseMove move_phase next_phases",
             "prepare": "Prepared archive_last_run keep_given lay_out_run read_spec read_task_handoff run_prompt "
             "shield_of take_baseline",
@@ -64,6 +65,7 @@ else:
             "spending": "USAGE_FILE capped_above final_usage mend_spending reported_usage require_budget_left "
             "reserve_budget settle_budget spent_today tree_spending usage_event",
             "steps": "STEP_STATES StepItem asked_suffix failed_suffix mark_step read_steps step_progress",
+            "throwaway": "check_elsewhere",
             "walls": "enter_git expected_shield is_project_kept probed_shield require_no_shield require_shield "
             "unshielded",
             "worktree": "deliverable_facts named_facts path_inside read_baseline tree_snapshot",

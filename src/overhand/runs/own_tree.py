@@ -82,7 +82,7 @@ def ensure_tree(actor: Actor, task: Task) -> Task:
         return task
     settings = actor.config_of(task).trees
     ports = reserve_ports(trees_root(settings.root), tree.path, settings.ports)
-    _set_up(actor, task, tree, ports)
+    set_up(actor, task, tree, f"{actor.store.record(task.id)}/setup", ports)
     with actor.store.lock(task.id, actor.by) as locked:
         if locked.task.tree is None:
             locked.append(_ready(tree, ports))
@@ -119,12 +119,12 @@ def _ready(tree: Tree, ports: tuple[int, ...]) -> TreeReady:
     return TreeReady(path=tree.path, **{name: value for name, value in given.items() if value or value == 0})
 
 
-def _set_up(actor: Actor, task: Task, tree: Tree, ports: tuple[int, ...]) -> None:
-    """Run the project's own commands in a new tree; what they print stays in the record."""
+def set_up(actor: Actor, task: Task, tree: Tree, evidence: str, ports: tuple[int, ...] = ()) -> None:
+    """Run the project's own commands in a new tree; what they print is left in the folder `evidence`."""
     settings = actor.config_of(task).trees
     enter = walls.enter_checks(actor.store, tree.path)
     for number, command in enumerate(settings.setup, 1):
-        place = f"{actor.store.record(task.id)}/setup/{number}"
+        place = f"{evidence}/{number}"
         shutil.rmtree(place, ignore_errors=True)  # of a start that was cut off
         os.makedirs(place)
         env = {**outside_runs(actor.env), "OVERHAND_CHECK": place, "PWD": tree.folder}

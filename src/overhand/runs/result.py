@@ -79,6 +79,7 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
         written = run_report(actor.store, task, ended, result)
         put_file(f"{case.folders.place}/report.json", dump_line(written) + "\n")
         put_file(f"{case.folders.place}/report.md", "\n".join(report_lines(written)) + "\n")
+    part = len(case.look_at.get("changed") or ()) if "part" in case.look_at else 0
     return result, Judged(
         run=ended.id,
         status=verdict.status,
@@ -89,6 +90,7 @@ def write_result(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
         output=hashlib.sha256(output).hexdigest() if output is not None else None,
         result=hashlib.sha256(encoded).hexdigest(),
         errors=len(verdict.errors),
+        part=part or ABSENT,
         why=verdict.errors[0].message[:200] if verdict.errors else ABSENT,
     )
 

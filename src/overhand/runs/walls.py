@@ -118,7 +118,8 @@ def walls_of(
         read_only = False  # its programs need their own folders there
     found = {"record": _state(store), "settings and trust": user_folder()}
     if tree:
-        found |= {"other trees": os.path.dirname(tree), "hooks of its tree": f"{tree}/.git/hooks"}
+        found["other trees"] = os.path.dirname(tree)
+        found |= {"hooks of its tree": f"{tree}/.git/hooks"} if os.path.isdir(f"{tree}/.git") else {}
         writable = (*writable, tree)
     if read_only:
         found["your checkout" if tree else "project"] = root

@@ -115,6 +115,20 @@ EVERYDAY = (
         ),
     ),
     Verb(
+        "merge",
+        "land what tasks did in their trees",
+        words=(Arg("ID", ID.help, many=True),),
+        options=(
+            Arg("--dry-run", "merge and check, and land nothing"),
+            Arg("--into BRANCH", "onto this branch, which is made if need be, instead of your checkout"),
+            Arg("--anyway", "also what is not completed, or fails on the merged tree; the message says so"),
+            Arg("--require WORD", "only what is verified this far: passing or proved"),
+        ),
+        about="Each task's checks run on the merged tree first, and only what holds there becomes a commit in your "
+        "checkout. Files that you have changed yourself and that are not concerned don't matter. Of several tasks each "
+        "lands on the one before; the first that cannot be landed ends it. The command that undoes it is printed.",
+    ),
+    Verb(
         "diff",
         "what a task changed in its tree",
         words=(ID, Arg("PATH", "only these files and folders", many=True, optional=True)),
