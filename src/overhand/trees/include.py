@@ -30,6 +30,7 @@ DEFAULT = (".env", ".env.*")
 ENVIRONMENT = "a Python environment, which works only where it was made"
 EXISTS = "the tree has it already"
 _CLONE = 0x40049409  # FICLONE: share the blocks of a file until one of both is written to
+_PART = ".overhand-part"  # the end of a file's name while it is copied
 _MAX_EXCLUDE = 16 << 20
 
 
@@ -93,27 +94,26 @@ def _existing(tree: Tree, paths: Iterable[str]) -> list[str]:
 
 
 def _bring(tree: Tree, wanted: list[str], links: list[str]) -> Included:
+    """Bring what the tree does not have yet; it is ignored first, so that a kill makes nothing part of the work."""
     files, source = Beneath(tree.path), Beneath(tree.top)
-    copied, linked, left = [], [], []
     environments: dict[str, str] = {}
-    for path in links:
-        if files.exists(path):
-            left.append(Left(path, EXISTS))
-        else:
-            _make_parent(tree, path)
-            os.symlink(f"{tree.top}/{path}", f"{tree.path}/{path}")
-            linked.append(path)
+    copies, left = [], []
     for path in (one for listed in wanted for one in _files_below(tree.top, listed)):
         if place := _environment_of(tree.top, path, environments):
             left.append(Left(place, ENVIRONMENT))
-        elif files.exists(path):
-            left.append(Left(path, EXISTS))
         elif source.is_file(path):
-            _make_parent(tree, path)
+            copies.append(path)
+    left += [Left(path, EXISTS) for path in (*links, *copies) if files.exists(path)]
+    there = {one.path for one in left}
+    links, copies = ([path for path in paths if path not in there] for paths in (links, copies))
+    _exclude(tree, [*links, *(name for path in copies for name in (path, f"{path}{_PART}"))])
+    for path in (*links, *copies):
+        _make_parent(tree, path)
+        if path in links:
+            os.symlink(f"{tree.top}/{path}", f"{tree.path}/{path}")
+        else:
             _copy(f"{tree.top}/{path}", f"{tree.path}/{path}")
-            copied.append(path)
-    _exclude(tree, [*linked, *copied])
-    return Included(tuple(copied), tuple(linked), tuple(dict.fromkeys(left)))
+    return Included(tuple(copies), tuple(links), tuple(dict.fromkeys(left)))
 
 
 def _files_below(top: str, path: str) -> list[str]:
@@ -148,12 +148,13 @@ def _copy(source: str, target: str) -> None:
     from fcntl import ioctl
 
     try:
-        with open(source, "rb") as file, open(target, "xb") as copy:
+        with open(source, "rb") as file, open(f"{target}{_PART}", "wb") as copy:
             os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o777)
             try:
                 ioctl(copy.fileno(), _CLONE, file.fileno())
             except OSError:
                 shutil.copyfileobj(file, copy, 1 << 20)
+        os.rename(f"{target}{_PART}", target)
     except OSError as error:
         raise storage_failed(error, f"Cannot copy {os.path.basename(source)} into the tree") from error
 
