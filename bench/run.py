@@ -28,6 +28,7 @@ FIGURES = {
     "plans": "plans",
     "shield": "shield",
     "trees": "trees",
+    "landing": "landing",
 }
 
 

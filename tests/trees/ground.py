@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from overhand.system import Git
 from overhand.trees.committer import Committer, Made
-from overhand.trees.land import Landed, Landing, land
+from overhand.trees.land import Landed, Landing, land_work
 from overhand.trees.merge import Merged, merge_trees
 from overhand.trees.recover import Recovered, read_head, recover_landings
 
@@ -214,7 +214,7 @@ class Ground:
         return Landing("t1", self.checkout, self.our_git, str(self.landings), head, head.commit, commit)
 
     def land(self) -> Landed:
-        return land(self.landing())
+        return land_work(self.landing())
 
     def recover(self) -> list[Recovered]:
         return recover_landings(self.checkout, str(self.landings))
@@ -266,7 +266,7 @@ class Ground:
 def main(what: str, folder: str) -> None:
     ground = Ground(Path(folder))
     if what == "land":
-        land(ground.landing((ground.folder / "N").read_text()))
+        land_work(ground.landing((ground.folder / "N").read_text()))
     else:
         ground.recover()
 

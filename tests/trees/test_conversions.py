@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.trees.land import land
+from overhand.trees.land import land_work
 from trees.ground import Ground, Link, Program, put
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def both(ground: Ground, folder: Path, *settings: str) -> tuple[Ground, Ground]:
         ground.git("config", *setting.split("=", 1))
     commit = ground.prepare()
     ours, plain = ground.copy(folder / "ours"), ground.copy(folder / "plain")
-    land(ours.landing(commit))
+    land_work(ours.landing(commit))
     alternates = plain.top / ".git/objects/info/alternates"
     alternates.write_text(f"{plain.ours}/objects\n")
     plain.git("merge", "-q", "--ff-only", commit)

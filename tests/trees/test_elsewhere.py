@@ -11,7 +11,7 @@ import pytest
 
 from overhand.errors import GitFailed, Refused
 from overhand.system import Renames
-from overhand.trees.land import Landing, land, land_on_branch
+from overhand.trees.land import Landing, land_on_branch, land_work
 from overhand.trees.merge import merge_trees
 from overhand.trees.overlap import Overlap
 from trees.ground import Ground, Link, put, seen
@@ -145,7 +145,7 @@ def test_a_childs_work_arrives_in_its_parents_tree(ground: Ground) -> None:
     parent = Parent(ground)
     put(parent.top, {"b.txt": "the parent's\n", "mine.txt": "new\n", ".git/config": "[core]\n\tfsmonitor = false\n"})
     mine = (parent.top / ".git/config").read_bytes()
-    landed = land(parent.landing())
+    landed = land_work(parent.landing())
     assert (landed.undo, landed.late) == ("", ())
     assert seen(parent.top) == {
         "a.txt": (0o100000, "A\n"),
@@ -166,7 +166,7 @@ def test_the_parents_agent_writes_meanwhile(ground: Ground) -> None:
     put(parent.top, {"a.txt": "written since\n"})
     before = seen(parent.top)
     with pytest.raises(Refused) as refused:
-        land(landing)
+        land_work(landing)
     assert refused.value.facts["paths"] == {"a.txt": "has uncommitted changes"}
     assert seen(parent.top) == before
 
@@ -180,7 +180,7 @@ def test_a_folder_that_the_agent_replaced_with_a_link_is_not_followed(ground: Gr
     (parent.top / "dir").rmdir()
     (parent.top / "dir").symlink_to(outside)
     with pytest.raises(Refused) as refused:
-        land(landing)
+        land_work(landing)
     assert sorted(refused.value.facts["paths"]) == ["dir/new.txt", "dir/x.txt"]  # type: ignore[call-overload]
     assert os.listdir(outside) == ["x.txt"]
     assert (outside / "x.txt").read_text() == "x\n"
@@ -246,7 +246,7 @@ def test_a_landing_folder_on_another_disk_than_the_checkout(ground: Ground) -> N
         pytest.skip("there is no second disk here")
     folder = f"{other}/overhand-landing-{os.getpid()}"
     try:
-        land(replace(ground.landing(), folder=folder))
+        land_work(replace(ground.landing(), folder=folder))
         assert ground.git("status", "--porcelain") == ""
         assert os.listdir(folder) == ["lock"]
     finally:

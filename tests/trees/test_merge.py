@@ -11,7 +11,7 @@ import pytest
 
 from overhand.errors import Refused, ToolMissing
 from overhand.trees.committer import Committer
-from overhand.trees.land import land
+from overhand.trees.land import land_work
 from overhand.trees.merge import Conflict, Hunk, find_hunks, merge_trees
 from trees.ground import Ground, put
 
@@ -157,7 +157,7 @@ def test_commits_of_the_agent_are_replayed(ground: Ground) -> None:
     merged = ground.merge()
     made = committer(ground).replay(target, merged.tree, "The rest", base, [one, two])
     assert made.notes == ()
-    land(ground.landing(made.commit))
+    land_work(ground.landing(made.commit))
     log = ground.git("log", "--reverse", "--format=%s|%an|%cn|%ad|%P", "--date=raw", f"{target}..HEAD").splitlines()
     assert [line.split("|")[0] for line in log] == ["First", "Second", "The rest"]
     assert log[0].split("|")[1:4] == ["Ada", "Ada", "1700000000 +0200"]

@@ -115,7 +115,7 @@ def at(monkeypatch: pytest.MonkeyPatch, moment: str, do: Callable[[], None]) -> 
 
 def try_to_land(ground: Ground) -> Landed | None:
     try:
-        return land.land(ground.landing((ground.folder / "N").read_text()))
+        return land.land_work(ground.landing((ground.folder / "N").read_text()))
     except Refused as refused:
         if "nothing was landed" not in refused.message.lower():
             raise

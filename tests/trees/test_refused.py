@@ -9,7 +9,7 @@ import pytest
 
 from overhand.errors import Busy, Refused
 from overhand.trees import recover
-from overhand.trees.land import land
+from overhand.trees.land import land_work
 from trees.ground import Ground, Link, put
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def test_the_target_has_moved_since_the_merge(ground: Ground) -> None:
     ground.commit("meanwhile")
     before = ground.state()
     with pytest.raises(Refused) as refused:
-        land(landing)
+        land_work(landing)
     assert refused.value.facts["moved"] is True
     assert ground.state() == before
 
@@ -218,7 +218,7 @@ def test_another_branch_at_the_same_commit(ground: Ground) -> None:
     landing = ground.landing()
     ground.git("checkout", "-q", "-b", "side")
     with pytest.raises(Refused, match="The checkout is at side by now"):
-        land(landing)
+        land_work(landing)
     assert ground.git("rev-parse", "main") == ground.git("rev-parse", "side")
 
 

@@ -143,7 +143,7 @@ def give_objects(ours: Git, project: str, old: str, new: str, holder: str) -> No
     loose objects before a ref names them, and leave a branch with a hole.
     """
     asked = f"{new}\n^{old}\n" if old else f"{new}\n"
-    packing = ("pack-objects", "--revs", "--thin", "--stdout", "-q", "--delta-base-offset")
+    packing = ("pack-objects", "--revs", "--thin", "--stdout", "-q", "--window=0")
     unpack = ("index-pack", "--stdin", "--fix-thin", "--strict", f"--keep={_kept(holder)}")
     ours.pipe(*packing, into=Git(project, lock=ours.lock), then=unpack, given=asked.encode(), patience=_PATIENCE)
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from overhand.trees.journal import Act, Plan
 
 _STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-_RECENT = 2_000_000_000  # nanoseconds: a clock may stand still for a moment, and two writes have the same time
+# Nanoseconds in which two writes can have the same time: by the kernel's clock, and on a disk that keeps whole seconds.
+_TICK, _COARSE, _SECOND = 50_000_000, 2_000_000_000, 1_000_000_000
 
 Place = tuple[int | None, str]  # a name, and the open folder that it is in; without one it is a whole path
 
@@ -88,8 +89,9 @@ def look(place: Place) -> os.stat_result | None:
 def mark_of(place: Place, found: os.stat_result, now: int = 0) -> Mark:
     """The mark of a file; a recent one is read, if `now` is given."""
     mark = Mark(found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode)
-    recent = now and now - found.st_mtime_ns < _RECENT and stat.S_ISREG(found.st_mode)
-    return mark._replace(digest=_digest(place)) if recent else mark
+    step = _TICK if found.st_mtime_ns % _SECOND else _COARSE
+    is_recent = now and now - found.st_mtime_ns < step and stat.S_ISREG(found.st_mode)
+    return mark._replace(digest=_digest(place)) if is_recent else mark
 
 
 def is_same(place: Place, mark: Mark) -> bool:

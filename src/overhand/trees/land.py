@@ -69,7 +69,7 @@ class Landed:
     recovered: tuple[Recovered, ...] = ()  # earlier landings that were cut off
 
 
-def land(landing: Landing) -> Landed:
+def land_work(landing: Landing) -> Landed:
     """Land in a checkout, or in another task's tree; raises Refused, naming every path that is in the way."""
     os.makedirs(landing.folder, mode=0o700, exist_ok=True)
     with Lock(f"{landing.folder}/lock", "A landing") as held:

@@ -6,11 +6,14 @@ did is brought over. Nothing but objects is written, and those into our own git 
 
 from __future__ import annotations
 
+import hashlib
+import os
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from overhand.errors import GitFailed, ToolMissing
-from overhand.system import OUR_IDENTITY
+from overhand.system import read_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 _USAGE = 129  # how git ends for an option that it does not know
 _PATIENCE = 600  # seconds
-_NO_DATE = (("GIT_AUTHOR_DATE", "@0 +0000"), ("GIT_COMMITTER_DATE", "@0 +0000"))  # the same trees, the same commits
+_NOBODY = "Overhand <overhand@localhost> 0 +0000"  # without a time: the same trees are the same commits
 _STYLE = ("merge.conflictStyle=diff3", "merge.renormalize=false")
 
 
@@ -65,9 +68,8 @@ def merge_trees(ours: Git, base: str, target: str, task: str) -> Merged:
 
 
 def _three_way(ours: Git, start: str, onto: str, result: str) -> Merged:
-    plain = ours._replace(variables=(*ours.variables, *OUR_IDENTITY, *_NO_DATE))
-    first = _commit(plain, start)
-    target, task = (_commit(plain, tree, "-p", first) for tree in (onto, result))
+    first = _commit(ours.git_dir, start)
+    target, task = (_commit(ours.git_dir, tree, first) for tree in (onto, result))
     merging = ours._replace(settings=(*ours.settings, *_STYLE, *_without_drivers(ours)))
     done = merging.call("merge-tree", "--write-tree", "-z", "--messages", target, task, patience=_PATIENCE)
     if done.status == _USAGE:
@@ -81,12 +83,30 @@ def _three_way(ours: Git, start: str, onto: str, result: str) -> Merged:
     return Merged(words[0], tuple(_conflicts(ours, words, target, task)))
 
 
-def _commit(git: Git, tree: str, *parents: str) -> str:
-    return git.run("commit-tree", tree, *parents, given=b"merge\n").decode().strip()
+def _commit(git_dir: str, tree: str, *parents: str) -> str:
+    """Write a commit, without which git merges no trees; by hand: three calls of git take as long as the merge."""
+    lines = [
+        f"tree {tree}",
+        *(f"parent {one}" for one in parents),
+        f"author {_NOBODY}",
+        f"committer {_NOBODY}",
+        "",
+        "m\n",
+    ]
+    body = "\n".join(lines).encode()
+    raw = b"commit %d\0%b" % (len(body), body)
+    name = hashlib.new("sha1" if len(tree) == 40 else "sha256", raw, usedforsecurity=False).hexdigest()
+    folder = f"{git_dir}/objects/{name[:2]}"
+    if not os.path.lexists(f"{folder}/{name[2:]}"):
+        os.makedirs(folder, exist_ok=True)
+        write_file(f"{folder}/{name[2:]}", zlib.compress(raw), mode=0o444)
+    return name
 
 
 def _without_drivers(ours: Git) -> tuple[str, ...]:
     """Settings that make a conflict of every file for which the project's own configuration names a merge program."""
+    if b"driver" not in (read_file(f"{ours.git_dir}/config") or b"driver").lower():
+        return ()
     asked = ("config", "-z", "--show-scope", "--name-only", "--get-regexp", r"^merge\..*\.driver$")
     words = ours.run(*asked, ok=(0, 1)).decode("utf-8", "surrogateescape").split("\0")
     pairs = zip(words[::2], words[1::2], strict=False)
