@@ -157,7 +157,7 @@ def test_killed_twice(range_: Range, lot: int, tally: Tally) -> None:
     for point in dice.sample(kill_points(range_.calls), 10):
         with range_.copied() as ground:
             ground.run("land", **armed(ground, "land", point))
-            done = ground.run("recover", **armed(ground, "recover", Point(dice.randrange(1, 60))))
+            done = ground.run("recover", **armed(ground, "recover", Point(dice.randrange(1, 30))))
             assert done.returncode in (0, -signal.SIGKILL), done.stderr
             tried += done.returncode != 0
             ground.recover()
