@@ -93,9 +93,6 @@ def land_work(landing: Landing) -> Landed:
     return Landed(landing.old, landing.new, undo if landing.head else "", tuple(carrier.files.late), tuple(recovered))
 
 
-land_work = land  # its public name: that of the module is taken
-
-
 def _changed_meanwhile(path: str, late: list[tuple[str, str]]) -> Refused:
     kept = "".join(f" What was written to {one} is kept as {where}." for one, where in late)
     message = f"{path} was changed while the work was being landed; nothing was landed.{kept}"
