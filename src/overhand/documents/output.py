@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from overhand.documents.claims import read_status
 from overhand.documents.decisions import Decision, is_nothing, read_decisions
 from overhand.documents.layout import (
     FileNote,
@@ -22,7 +21,7 @@ from overhand.documents.layout import (
     tidy,
 )
 from overhand.documents.markdown import markdown_lines
-from overhand.documents.outline import Outline, ReturnSection, outline, section_name
+from overhand.documents.outline import Outline, ReturnSection, outline, read_status, section_name
 from overhand.documents.problems import Problem, by_line, warning, wrong
 from overhand.documents.text import unix_lines
 from overhand.words import STATUSES

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from overhand.documents.claims import read_status
 from overhand.documents.decisions import Decision, is_nothing
 from overhand.documents.layout import FileNote
-from overhand.documents.outline import outline
+from overhand.documents.outline import outline, read_status
 from overhand.documents.output import QUOTING, Listed, Output, read_output
 from overhand.documents.paths import Look, NamedFile, artifact_in, named_in
 from overhand.documents.problems import Problem, warning, wrong

@@ -50,7 +50,8 @@ def prepare(actor: Actor, task: Task) -> Prepared:
     text, handoff = read_task_handoff(actor.store, task.id)
     take_baseline(actor.store, task, handoff)
     shield = shield_of(actor, agent, task, handoff)
-    checks.check_base(actor, task, handoff, shielded=bool(shield.enter))
+    if task.checks:
+        checks.check_base(actor, task, handoff, shielded=bool(shield.enter))
     return Prepared(agent, handoff, text, _tree_before(actor, task, shield), shield=shield)
 
 

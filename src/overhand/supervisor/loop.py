@@ -36,8 +36,7 @@ from overhand.runs import (
 )
 from overhand.supervisor import client
 from overhand.supervisor.calls import Calls
-from overhand.supervisor.context import Changed, Handed, Jobs, LoopContext, Mailbox, RunOver
-from overhand.supervisor.environments import Environments
+from overhand.supervisor.context import Changed, Environments, Handed, Jobs, LoopContext, Mailbox, RunOver
 from overhand.supervisor.live_runs import LiveRuns
 from overhand.supervisor.meter import Meter
 from overhand.supervisor.notifications import Notifications
