@@ -270,3 +270,16 @@ def test_only_completed_work_is_landed(house: House) -> None:
     assert (proved.code, "proved is required" in proved.err) == (3, True)
     assert house.json("merge", task, "--anyway")["tasks"][0]["landed"]
     assert _text(str(house.path / "half")) == "half\n"
+
+
+def test_ignored_files_come_along_as_the_settings_say(house: House) -> None:
+    house.write(".gitignore", "__pycache__/\ntrail\n.env\nvendor/\nbig/\n")
+    for path in (".env", "vendor/one", "big/two"):
+        house.write(path, f"{path}\n")
+    house.settings('[trees]\ndefault = "tree"\ncopy = ["vendor"]\nlink = ["big"]\n')
+    worker(house, "cat .env vendor/one big/two > seen")
+    task = done(house, "Look")
+    tree = house.state(task).tree
+    assert tree is not None
+    assert _text(f"{tree.path}/seen") == ".env\nvendor/one\nbig/two\n"
+    assert [one["path"] for one in house.json("diff", task)["files"]] == ["seen"]

@@ -21,6 +21,7 @@ from overhand.trees import (
     drop_dangling_refs,
     follow_project,
     has_tree,
+    include_files,
     keep_part,
     load_tree,
     note_byproducts,
@@ -81,6 +82,7 @@ def ensure_tree(actor: Actor, task: Task) -> Task:
     if task.tree is not None:
         return task
     settings = actor.config_of(task).trees
+    include_files(ours, settings.copy, settings.link)
     ports = reserve_ports(trees_root(settings.root), tree.path, settings.ports)
     set_up(actor, task, tree, f"{actor.store.record(task.id)}/setup", ports)
     with actor.store.lock(task.id, actor.by) as locked:

@@ -7,8 +7,9 @@ if TYPE_CHECKING:
     from overhand.trees.commits import list_commits
     from overhand.trees.committer import Committer
     from overhand.trees.create import Request, create_tree
-    from overhand.trees.keep import check_agents_git, drop_dangling_refs, follow_project, keep_part, remove_tree
-    from overhand.trees.keep import restore_tree
+    from overhand.trees.include import include_files
+    from overhand.trees.keep import check_agents_git, drop_dangling_refs, empty_trash, follow_project, keep_part
+    from overhand.trees.keep import remove_tree, restore_tree
     from overhand.trees.land import Landing, land_on_branch, land_work
     from overhand.trees.merge import Conflict, merge_trees, trees_of
     from overhand.trees.part import Part, diff_part, note_byproducts, take_part
@@ -24,7 +25,8 @@ else:
             "commits": "list_commits",
             "committer": "Committer",
             "create": "Request create_tree",
-            "keep": "check_agents_git drop_dangling_refs follow_project keep_part remove_tree restore_tree",
+            "include": "include_files",
+            "keep": "check_agents_git drop_dangling_refs empty_trash follow_project keep_part remove_tree restore_tree",
             "land": "Landing land_on_branch land_work",
             "merge": "Conflict merge_trees trees_of",
             "part": "Part diff_part note_byproducts take_part",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput, OverhandError, Refused
@@ -13,6 +14,7 @@ from overhand.trees import (
     Committer,
     Head,
     Landing,
+    empty_trash,
     keep_part,
     land_on_branch,
     land_work,
@@ -196,6 +198,7 @@ def _drop_tree(session: Session, ours: str, row: dict[str, Any]) -> None:
     """The tree goes once its work is landed; a git dir of ours keeps it, so nothing is lost if that is impossible."""
     try:
         gone = remove_tree(ours)
+        empty_trash(os.path.dirname(load_tree(ours).path))
         if gone.is_kept:
             row["kept"] = gone.trash
     except OverhandError as error:
