@@ -55,11 +55,16 @@ def land_on(ground: Ground, name: str, old: str) -> Landed:
 def test_a_new_branch(ground: Ground) -> None:
     put(ground.top, {"b.txt": "edited\n"})
     before = {**ground.state(), "refs": ""}
-    landed = land_on(ground, "topic/one", "")
+    start, commit = ground.git("rev-parse", "HEAD"), ground.make_commit().commit
+    landed = land_on_branch(ground.checkout, ground.our_git, "refs/heads/topic/one", "", commit, start=start)
     assert {**ground.state(), "refs": ""} == before
     assert ground.git("rev-parse", "topic/one") == landed.new
     assert ground.git("rev-parse", "topic/one^") == before["head"]
     assert ground.left() == []
+    (pack,) = (ground.top / ".git/objects/pack").glob("*.idx")
+    packed = ground.git("verify-pack", "-v", str(pack))
+    assert landed.new in packed
+    assert start not in packed
     ground.git(*landed.undo.split()[1:])
     assert "topic" not in ground.git("for-each-ref")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from overhand.trees.part import Part, diff_part, note_byproducts, take_part
     from overhand.trees.place import tree_path, trees_root
     from overhand.trees.ports import reserve_ports
-    from overhand.trees.recover import Head, read_head
+    from overhand.trees.recover import Head, read_head, recover_landings
     from overhand.trees.snapshot import changed_between, find_filters
     from overhand.trees.tree import Changed, Tree, has_tree, load_tree
 else:
@@ -32,7 +32,7 @@ else:
             "part": "Part diff_part note_byproducts take_part",
             "place": "tree_path trees_root",
             "ports": "reserve_ports",
-            "recover": "Head read_head",
+            "recover": "Head read_head recover_landings",
             "snapshot": "changed_between find_filters",
             "tree": "Changed Tree has_tree load_tree",
         },

@@ -254,16 +254,20 @@ class _Attempt:
 # branches that are checked out nowhere
 
 
-def land_on_branch(git: Git, ours: Git, ref: str, old: str, new: str) -> Landed:
-    """Move a branch from one commit to another, or make it if `old` is empty; refused where it is checked out."""
+def land_on_branch(git: Git, ours: Git, ref: str, old: str, new: str, *, start: str = "") -> Landed:
+    """Move a branch from one commit to another, or make it if `old` is empty; refused where it is checked out.
+
+    `start` is the project's commit that a new branch begins at: what that has need not be copied.
+    """
     if where := checked_out_at(git, ref):
         name = ref.removeprefix("refs/heads/")
         raise Refused(f"{name} is checked out in {where}.", f"Merge there: cd {shlex.quote(where)}")
     project = _common(git)
-    changes = read_changes(ours, old or _EMPTY_TREES[len(new)], new)
+    known = old or start
+    changes = read_changes(ours, known or _EMPTY_TREES[len(new)], new)
     give_large_files(ours, project, (one.new for one in changes if one.has_file))
     holder = f"{os.getpid()}-{random_text(6)}"
-    give_objects(ours, project, old, new, holder)
+    give_objects(ours, project, known, new, holder)
     before = old or "0" * len(new)
     try:
         git.run("update-ref", "-m", "overhand merge", ref, new, before)

@@ -22,6 +22,7 @@ from overhand.trees import (
     load_tree,
     merge_trees,
     read_head,
+    recover_landings,
     remove_tree,
     trees_of,
 )
@@ -99,6 +100,7 @@ def _merge(
     checkout = find_git(session.root, writes=True)
     if checkout is None:
         raise Refused("The project's repository can't be used.", "See what is wrong: overhand doctor")
+    recover_landings(checkout, f"{session.root}/.overhand/landing")  # of a merge that was killed
     head = read_head(checkout)
     ref, old = _target(checkout, head, into)
     objects = tree.objects()
@@ -134,7 +136,7 @@ def _merge(
     done = (
         land_work(Landing(task.id, checkout, objects, f"{session.root}/.overhand/landing", head, old, made.commit))
         if into is None
-        else land_on_branch(checkout, objects, ref, old if _exists(checkout, ref) else "", made.commit)
+        else land_on_branch(checkout, objects, ref, old if _exists(checkout, ref) else "", made.commit, start=old)
     )
     _record(actor, task, ref, old, made.commit)
     row |= {"landed": True, "commit": made.commit, "undo": done.undo, "notes": list(made.notes)}
