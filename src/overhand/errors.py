@@ -128,7 +128,7 @@ class GitFailed(OverhandError):
     code = "GIT_FAILED"
 
 
-class TimedOut(OverhandError):
+class TimedOut(OverhandError, TimeoutError):
     code = "TIMEOUT"
     exit_status = 124
 

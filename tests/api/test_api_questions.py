@@ -115,9 +115,7 @@ def test_a_function_may_go_on_without_the_answer(project: Project) -> None:
     def ask(call: Call) -> str:
         try:
             return call.ask("Which?", timeout=0.05)
-        except TimeoutError:
-            raise AssertionError from None
-        except Exception as error:  # noqa: BLE001 -- what it is, is the test
+        except TimeoutError as error:
             return f"{type(error).__name__}: I took the first."
 
     result = project.delegate("Ask", agent="asker").wait()

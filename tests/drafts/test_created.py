@@ -146,7 +146,7 @@ def from_functions(project: ProjectDir) -> dict[str, str]:
 
         @api.agent("boss")
         def boss(call: Any) -> str:
-            inner.append(_done(api.delegate("Do a part of it well", agent="helper", wait=True, timeout="20m")))
+            inner.append(_done(api.delegate("Do a part of it well", agent="helper", timeout="20m")))
             return "Had it done."
 
         outer = _done(api.delegate("Have it done by another", agent="boss"))

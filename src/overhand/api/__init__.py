@@ -4,11 +4,13 @@ from overhand import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.api.project import Project, Result, Task
+    from overhand.api.project import Project, Task
+    from overhand.api.values import Result
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "project": "Project Result Task",
+            "project": "Project Task",
+            "values": "Result",
         },
     )

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -19,6 +19,7 @@ from overhand.agents import Agent
 from overhand.api.functions import Batch, FunctionAgent, run_function
 from overhand.api.plans import FunctionNodes
 from overhand.api.pool import Pool
+from overhand.api.values import Answer, Event, Listed, Question, Result, as_result
 from overhand.errors import BadInput, Refused, TimedOut
 from overhand.plans import Plan
 from overhand.policy import (
@@ -31,7 +32,7 @@ from overhand.policy import (
     trust_file,
 )
 from overhand.record import find_root
-from overhand.system import brought
+from overhand.system import brought, deadline
 from overhand.verbs import (
     PlanSource,
     Session,
@@ -43,6 +44,7 @@ from overhand.verbs import (
     ensure_project,
     give_answer,
     list_tasks,
+    log_events,
     may_run_plan,
     plan_source,
     refresh_task,
@@ -61,61 +63,17 @@ from overhand.verbs import (
 from overhand.words import is_agent_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from overhand.agents import Call
     from overhand.record import Task as RecordedTask
 
     Running = tuple[Batch, Future[None]]
+    Texts = str | Sequence[str]  # one, or several
+    OnQuestion = Callable[[Question], str | None]
     PlanInput = Plan | str | os.PathLike[str]
     TaskName = str | int
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A judged task; it has the names of the JSON that `show` prints."""
-
-    task_id: str
-    handle: int | None
-    title: str
-    agent: str
-    kind: str | None
-    headline: str
-    status: str | None
-    verification: str
-    verified: bool
-    proof: str | None
-    run_state: str | None
-    cause: str | None
-    summary: str
-    data: Any
-    runs: list[dict[str, Any]]
-    deliverables: list[dict[str, Any]]
-    decisions: list[dict[str, Any]]
-    for_primary: str
-    files_modified: list[str]
-    errors: list[dict[str, Any]]
-    next_steps: str
-    questions: list[dict[str, Any]]
-    problems: list[dict[str, Any]]
-    checks: list[dict[str, Any]]
-    usage: Any
-    output: str | None
-    json: dict[str, Any] = field(repr=False)
-
-    @property
-    def ok(self) -> bool:
-        """Judged completed."""
-        return self.status == "completed"
-
-
-_NAMES = tuple(name for name in Result.__dataclass_fields__ if name != "json")
-
-
-def _result(payload: Mapping[str, Any]) -> Result:
-    values: list[Any] = [*map(payload.get, _NAMES), dict(payload)]
-    return Result(*values)
 
 
 def _is_file(plan: PlanInput) -> bool:
@@ -135,9 +93,15 @@ class Task:
     def __init__(self, project: Project, task_id: str, handle: int | None, running: Running | None = None) -> None:
         self.project, self.id, self.handle = project, task_id, handle
         self.running = running
+        self.on_question: OnQuestion | None = None
 
     def __repr__(self) -> str:
-        return f"Task({self.handle}, {self.id!r})"
+        task = self.project.session.store.task(self.id)
+        return f"<Task {self.handle} {task.title!r}: {task.headline}>"
+
+    @property
+    def title(self) -> str:
+        return self.project.session.store.task(self.id).title
 
     @property
     def folder(self) -> Path:
@@ -147,16 +111,30 @@ class Task:
     def show(self) -> Result:
         """The task as it is now."""
         task = refresh_task(self.project.session, self.project.session.store.task(self.id))
-        return _result(describe_task(self.project.session, task, "show"))
+        return as_result(describe_task(self.project.session, task, "show"))
 
-    def wait(self, timeout: float | None = None) -> Result:
-        """The judged result; raises TimedOut."""
+    def events(self, *, follow: bool = True) -> Iterator[Event]:
+        """What is recorded of it, and what its agent says and does; then what comes, until it is judged."""
+        for one in log_events(self.project.session, self.id, follow=follow, out=False):
+            yield Event(one)
+
+    def questions(self) -> list[Question]:
+        """Its open questions."""
+        return [one for one in self.project.questions() if one.task_id == self.id]
+
+    def wait(self, timeout: float | None = None, *, on_question: OnQuestion | None = None) -> Result:
+        """The judged result; raises TimedOut, a TimeoutError.
+
+        `on_question` is called with each question while it is open, once; the text that it returns is the answer.
+        """
+        if (reply := on_question or self.on_question) is not None:
+            timeout = self._answer_with(reply, timeout)
         with self.project.pool.without_slot():
             if self.running is None:
                 left = None if timeout is None else f"{timeout:.3f}"
                 if called := _called(self.project.session, "wait", id=[self.id], timeout=left):
-                    return _result(called)
-                return _result(wait_for_tasks(self.project.session, [self.id], timeout).payload)
+                    return as_result(called)
+                return as_result(wait_for_tasks(self.project.session, [self.id], timeout).payload)
             batch, future = self.running
             try:
                 future.result(timeout)
@@ -165,13 +143,29 @@ class Task:
             batch.before_report(self.id)
         session, known = self.project.session, batch.results.pop(self.id, None)
         if known is not None:
-            return _result(describe_task(session, known[0], "wait", known[2]))
-        return _result(describe_task(session, session.store.task(self.id), "wait"))
+            return as_result(describe_task(session, known[0], "wait", known[2]))
+        return as_result(describe_task(session, session.store.task(self.id), "wait"))
+
+    def _answer_with(self, reply: OnQuestion, timeout: float | None) -> float | None:
+        """Answer what is asked until the task is judged, and return how much time is left."""
+        until, seen = deadline(timeout), set[int]()
+        store = self.project.session.store
+        with self.project.pool.without_slot(), store.subscribe([self.id]) as bell:
+            while True:
+                for one in [one for one in self.questions() if one.seq not in seen]:
+                    seen.add(one.seq)
+                    if (text := reply(one)) is not None:
+                        self.answer(text, one.seq)
+                task = refresh_task(self.project.session, store.task(self.id))
+                left = until - time.monotonic()
+                if left <= 0 or (task.is_idle and not [one for one in self.questions() if one.seq not in seen]):
+                    return None if timeout is None else max(0.0, left)
+                bell.wait(min(left, 1.0))
 
     def __await__(self) -> Generator[Any, None, Result]:
         return asyncio.to_thread(self.wait).__await__()
 
-    def answer(self, text: str, seq: int | None = None) -> dict[str, Any]:
+    def answer(self, text: str, seq: int | None = None) -> Answer:
         """Answer its open question; `seq` says which, if there are several."""
         return self.project.answer(self, text, seq)
 
@@ -196,7 +190,18 @@ class Task:
 
 
 class Project:
-    """A project folder and the agents that live in this process."""
+    """A project folder and the agents that live in this process.
+
+    >>> with Project(".") as project:
+    ...     @project.agent("echo")
+    ...     def echo(call):
+    ...         return call.title
+    ...     result = project.delegate("Hello", agent="echo").wait()
+    >>> result.ok, result.summary, result.verified
+    (True, 'Hello', False)
+    >>> result
+    <Result 1 'Hello': completed, UNVERIFIED>
+    """
 
     def __init__(self, root: str | os.PathLike[str] = ".", *, max_parallel: int = 3) -> None:
         self.session = Session(find_root(os.fspath(root), given=os.fspath(root)), "api")
@@ -205,6 +210,9 @@ class Project:
         self.pool = Pool(max_parallel)
         self._plans: list[threading.Thread] = []  # that execute a plan in this process
         self._known: tuple[object, Config] | None = None
+
+    def __repr__(self) -> str:
+        return f"Project({self.session.root!r})"
 
     @property
     def root(self) -> Path:
@@ -226,9 +234,50 @@ class Project:
 
         return register
 
-    def delegate(self, title: str, *, agent: str | None = None, **options: Any) -> Task:
-        """Hand a task over; returns at once. Options are those of the command line, lists where they repeat."""
-        return self._delegate([{"title": title, "agent": agent, **options}])[0]
+    def delegate(
+        self,
+        title: str = "",
+        *,
+        agent: str | None = None,
+        kind: str | None = None,
+        context: Texts | None = None,
+        file: Texts | None = None,
+        constraint: Texts | None = None,
+        deliverable: Texts | None = None,
+        returns: Texts | None = None,
+        step: Texts | None = None,
+        verify: Texts | None = None,
+        handoff: str | os.PathLike[str] | None = None,
+        contract: str | None = None,
+        timeout: str | float | None = None,
+        budget: str | None = None,
+        level: Literal["read", "work", "full"] | None = None,
+        read_only: bool | None = None,
+        model: str | None = None,
+        priority: Literal["P0", "P1", "P2", "P3"] | None = None,
+        session: str | None = None,
+        after: Task | TaskName | None = None,
+        no_start: bool | None = None,
+        here: bool | None = None,
+        base: str | None = None,
+        committed: bool | None = None,
+        strict: bool | None = None,
+        settings: Texts | None = None,
+        set: Texts | None = None,
+        on_question: OnQuestion | None = None,
+    ) -> Task:
+        """Hand a task over; returns at once. The options are those of `overhand delegate`; `on_question` is for
+        `wait()`."""
+        given = {name: value for name, value in locals().items() if name not in ("self", "on_question")}
+        if settings is not None and set is not None:
+            raise BadInput("settings and set are the same.", "Give one of them.")
+        if handoff is not None:
+            given["handoff"] = os.fspath(handoff)
+        if after is not None:
+            given["after"] = self._id(after) if isinstance(after, Task) else str(after)
+        task = self._delegate([{name: value for name, value in given.items() if value is not None}])[0]
+        task.on_question = on_question
+        return task
 
     def delegate_all(self, tasks: Iterable[Mapping[str, Any]]) -> list[Task]:
         """Hand over several at once; in-process ones share their disk syncs."""
@@ -239,7 +288,6 @@ class Project:
         if not any(functions):
             return [self._detached(one) for one in wanted]
         self._require_outside()
-        ensure_project(self.session)
         caller = find_caller(self.session.store)
         batch = Batch(self.session, self._settings(), caller, shared=len(wanted) > 1)
         ours = [(one, function) for one, function in zip(wanted, functions, strict=True) if function]
@@ -341,9 +389,9 @@ class Project:
         task_id = self.session.store.resolve(str(handle))
         return Task(self, task_id, self.session.store.task(task_id).handle)
 
-    def tasks(self) -> list[dict[str, Any]]:
+    def tasks(self) -> list[Listed]:
         """What `list` shows."""
-        return list(list_tasks(self.session).payload["tasks"])
+        return list(map(Listed, list_tasks(self.session).payload["tasks"]))
 
     def run(self, handle: TaskName, *, agent: str | None = None) -> Task:
         """Start a prepared task, or an ended one once more."""
@@ -390,21 +438,23 @@ class Project:
         running = self._submit(batch, {task.id: function})
         return Task(self, task.id, task.handle, running[task.id])
 
-    def answer(self, task: Task | TaskName, text: str, seq: int | None = None) -> dict[str, Any]:
+    def answer(self, task: Task | TaskName, text: str, seq: int | None = None) -> Answer:
         """Answer an open question, once; a parked task that a supervisor ran goes on by itself, a function's does
         with `resume`."""
         task_id = self._id(task)
         called = _called(self.session, "answer", id=task_id, text=[text] if seq is None else [str(seq), text])
-        return called or give_answer(self.session, find_caller(self.session.store), task_id, seq, text, resume=True)
+        if called is None:
+            called = give_answer(self.session, find_caller(self.session.store), task_id, seq, text, resume=True)
+        return Answer(called)
 
     def send(self, task: Task | TaskName, text: str) -> dict[str, Any]:
         """Tell an agent something; what became of it stands under `messages` of `show()`."""
         name = task.id if isinstance(task, Task) else str(task)
         return _called(self.session, "send", id=name, text=[text]) or send_message(self.session, name, text).payload
 
-    def questions(self) -> list[dict[str, Any]]:
+    def questions(self) -> list[Question]:
         """Everything in this project that waits for an answer."""
-        return list(walk_questions(self.session, None, resume=True).payload["questions"])
+        return list(map(Question, walk_questions(self.session, None, resume=True).payload["questions"]))
 
     def _submit(self, batch: Batch, functions: Mapping[str, FunctionAgent]) -> dict[str, Running]:
         batch.expect(len(functions))

@@ -362,11 +362,11 @@ class Calls:
                 return False
             call.waiting = found
             self._mark(call, found)
+        except OverhandError as error:  # first: one that is a TimeoutError is an OSError as well
+            call.answer({**error.as_json(), "told": []})
+            return False
         except OSError as error:
             call.answer({**storage_failed(error, "That did not work").as_json(), "told": []})
-            return False
-        except OverhandError as error:
-            call.answer({**error.as_json(), "told": []})
             return False
         return not self._looked(call, over=call.gone, stale=False)
 

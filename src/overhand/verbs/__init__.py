@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from overhand.verbs.delegate import delegate_task, draft_in_session, make_tasks, note_refusal
     from overhand.verbs.dispatch import carry_out
     from overhand.verbs.finish_run import handoff_of_caller
+    from overhand.verbs.log import log_events
     from overhand.verbs.permit import prompts_of
     from overhand.verbs.plan import PlanSource, check_source, plan_source, require_sound_plan
     from overhand.verbs.plan_run import find_plan, may_run_plan, plan_dry_run, plan_rows, submit_plan, wait_for_plan
@@ -34,6 +35,7 @@ else:
             "delegate": "delegate_task draft_in_session make_tasks note_refusal",
             "dispatch": "carry_out",
             "finish_run": "handoff_of_caller",
+            "log": "log_events",
             "permit": "prompts_of",
             "plan": "PlanSource check_source plan_source require_sound_plan",
             "plan_run": "find_plan may_run_plan plan_dry_run plan_rows submit_plan wait_for_plan",

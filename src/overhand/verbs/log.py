@@ -104,7 +104,7 @@ class AgentMessages(Tail):
         self.open = ""
 
 
-def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterator[dict[str, Any]]:
+def log_events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterator[dict[str, Any]]:
     """Everything recorded; with `follow` also what comes, until the task is judged."""
     folder = session.store.record(task_id)
     seen = 0
@@ -147,4 +147,4 @@ def show_log(session: Session, id: str, follow: bool = False, out: bool = False,
 
         opened = watch_in_tmux(session.root, task)
         return Reply({**head, "window": opened, "next": [f"tmux attach -t {opened}"]})
-    return Reply(head, stream=events(session, task.id, follow=follow, out=out))
+    return Reply(head, stream=log_events(session, task.id, follow=follow, out=out))
