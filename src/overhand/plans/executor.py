@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from overhand.errors import NotFound, OverhandError, storage_failed
+from overhand.errors import NotFound, OverhandError, StorageUnavailable, storage_failed
 from overhand.plans import progress, refs, results
 from overhand.plans import task as tasks
 from overhand.plans.advance import advance_plan, new_plan_state
@@ -377,6 +377,8 @@ class PlanExecutor:
         node, why = command.node, ""
         try:
             why = results.missing(node, self.needed.get(node, ()), self._value(node))
+        except StorageUnavailable:
+            raise
         except OverhandError as error:
             why = error.message
         facts = {"ok": not why, **({"why": why[:_WORDS]} if why else {})}
@@ -408,6 +410,8 @@ class PlanExecutor:
                 results.node_result(self.state.nodes[name], self._value(name), self.ends.get(name, {}).get("at", 0.0))
                 for name in command.facts["results"]
             ]
+        except StorageUnavailable:
+            raise
         except OverhandError as error:  # it was there when it was verified
             facts = {"status": "failed", "why": error.message}
         else:

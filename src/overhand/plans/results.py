@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overhand.contracts import pick_field
 from overhand.documents import Output, Section, render_output, wrong
-from overhand.errors import OverhandError, storage_failed
+from overhand.errors import OverhandError, StorageUnavailable, storage_failed
 from overhand.plans import refs
 from overhand.plans.combine import NodeResult
 from overhand.plans.merge import merge as merge_results
@@ -122,6 +122,8 @@ def ending(store: Store, child: Task, digest: str, value_of: Callable[[str, str]
     }
     try:
         value = value_of(child.id, digest) if digest else Value(None, "")
+    except StorageUnavailable:
+        raise
     except OverhandError as error:  # the file was changed since
         return {**facts, "status": "failed", "why": error.message}
     if value.checks:

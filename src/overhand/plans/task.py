@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from overhand.agents import Agent, find_agent
 from overhand.documents import Handoff, one_line
 from overhand.drafts import Brief, build_draft, check_delegation
-from overhand.errors import Busy, NotFound, OverhandError, Refused
+from overhand.errors import Busy, NotFound, OverhandError, Refused, StorageUnavailable
 from overhand.plans import formats, node_task, refs, results
 from overhand.plans.progress import PlanEvent
 from overhand.policy import Kind, require_trusted
@@ -152,8 +152,8 @@ def begin_plan(actor: Actor, task_id: str) -> str | None:
     try:
         plan = accepted_plan(actor.store, task)
         reserve_budget(actor, task)
-    except Busy:
-        raise  # another process holds a log for a moment; the supervisor retries
+    except (Busy, StorageUnavailable):
+        raise  # a log is held for a moment, or the disk is full; the supervisor retries
     except OverhandError as error:
         reject_task(actor, task_id, error)
         return None
@@ -370,6 +370,8 @@ class NodeTasks:
         for command in commands:
             try:
                 drafts.append((command, self._draft(command)))
+            except StorageUnavailable:
+                raise  # no reason to refuse a node: the supervisor retries
             except (OverhandError, LookupError) as error:
                 facts = {"status": "rejected", "why": str(error)[:1000], "again": False}
                 refused.append(PlanEvent("Ended", time.time(), command.node, command.attempt, facts))
