@@ -47,6 +47,8 @@ def test_one_point(folder: Path, name: str, error: str) -> None:
         pytest.param("item-done", Point(1, "EIO", where=".FIX_REQUEST_MAP.md."), id="tag-by-a-verb"),
         pytest.param("supervisor", Point(7, "EMFILE", where="/ipc/calls"), id="loop-without-a-descriptor"),
         pytest.param("supervisor-checks", Point(1, "ENOSPC", where="/checks"), id="check-before-a-run"),
+        pytest.param("supervisor-plan", Point(1, "EMFILE", where="agents/worker.md"), id="agent-of-a-node"),
+        pytest.param("supervisor-plan", Point(2, "EMFILE", where="agents/worker.md"), id="agent-of-a-node-again"),
     ],
 )
 def test_what_could_not_be_written_is_written_later(folder: Path, name: str, point: Point) -> None:
