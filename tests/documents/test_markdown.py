@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from overhand.documents import front_matter_end, markdown_sections, task_lines
+from overhand.documents.inline import cell, cells, code, inert, leading_code
 from overhand.documents.markdown import front_matter, markdown_lines
-from overhand.documents.text import cell, cells, code, inert, leading_code
 from support import strategies as make
 from support.strategies import light
 

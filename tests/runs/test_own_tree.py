@@ -70,6 +70,7 @@ def test_diff_shows_only_the_agents_part(house: House) -> None:
     house.write("notes.txt", "not committed\n")
     task = house.json("delegate", "Fix add", "--agent", "worker", "--wait")["task_id"]
     found = house.json("diff", task)
+    assert found["schema"] == "overhand.diff/1"
     assert [(one["path"], one["change"], one["added"], one["deleted"]) for one in found["files"]] == [
         ("app.py", "changed", 1, 1)
     ]
@@ -187,7 +188,9 @@ def test_merge_lands_one_commit_and_leaves_the_rest_alone(house: House) -> None:
     task = done(house, "Fix add", "--verify", CHECK)
     house.write("notes.txt", "mine\n")
     old = git(house.path, "rev-parse", "HEAD").strip()
-    tried = house.json("merge", task, "--dry-run")["tasks"][0]
+    whole = house.json("merge", task, "--dry-run")
+    tried = whole["tasks"][0]
+    assert whole["schema"] == "overhand.merge/1"
     assert (tried["landed"], tried["failing"], git(house.path, "rev-parse", "HEAD").strip()) == (False, [], old)
     row = house.json("merge", task)["tasks"][0]
     assert (row["landed"], row["into"], row["undo"]) == (True, "main", f"git reset --keep {old}")

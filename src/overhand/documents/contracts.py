@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from overhand.documents.inline import cell, uncell
 from overhand.documents.problems import Problem, by_line, warning, wrong
-from overhand.documents.text import cell, load_json, one_line, shorten, uncell, unix_lines
+from overhand.documents.text import load_json, one_line, shorten, unix_lines
 
 _TOKENS = 2000
 SEVERITIES = ("critical", "major", "minor")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from overhand.documents.inline import cells, is_delimiter
 from overhand.documents.layout import entries, pair
-from overhand.documents.text import cells, is_delimiter
 
 _NOTHING = re.compile(
     r"(?:none|n/?a|nil|nothing|not applicable|(?:no|none)(?: \w+){0,3} (?:decisions?|files?|changes?)(?: \w+){0,4}"

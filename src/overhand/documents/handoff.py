@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from overhand.documents.contracts import CONTRACTS, contract_name
+from overhand.documents.inline import leading_code
 from overhand.documents.layout import (
     Section,
     Sheet,
@@ -33,7 +34,7 @@ from overhand.documents.layout import (
 from overhand.documents.markdown import markdown_lines, task_lines
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.problems import as_errors as as_strict
-from overhand.documents.text import leading_code, one_line, shorten, unix_lines
+from overhand.documents.text import one_line, shorten, unix_lines
 
 _KNOWN = {
     "task": "task",

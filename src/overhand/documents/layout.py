@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from overhand.documents.inline import cell, cells, code, is_delimiter, leading_code, plain_items
 from overhand.documents.markdown import MarkdownLine, Part, markdown_lines, markdown_sections
 from overhand.documents.problems import Problem, warning
-from overhand.documents.text import cell, cells, code, is_delimiter, leading_code, one_line, plain_items, unix_lines
+from overhand.documents.text import one_line, unix_lines
 
 # Lines that would mean something to a reader of the whole document, alone or behind bullets.
 _BEFORE = r"^([ \t]*(?:(?:[-+*]|[0-9]{1,9}[.)])[ \t]+)*"

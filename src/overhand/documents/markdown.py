@@ -8,7 +8,7 @@ of times, whatever the text; and no library is imported, since light verbs use t
 
 from __future__ import annotations
 
-from overhand.documents.text import is_open, width_at
+from overhand.documents.inline import is_open, width_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

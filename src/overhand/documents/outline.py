@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from overhand.documents.inline import cells, is_delimiter
 from overhand.documents.layout import name_of
 from overhand.documents.markdown import MarkdownLine, front_matter_end, markdown_lines
 from overhand.documents.problems import Problem, warning
-from overhand.documents.text import cells, is_delimiter
 from overhand.words import STATUSES
 
 _NAMES = {

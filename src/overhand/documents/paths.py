@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from overhand.documents.inline import cells, inert, is_delimiter, leading_code, plain_items
 from overhand.documents.markdown import markdown_lines
-from overhand.documents.text import cells, inert, is_delimiter, leading_code, plain_items
 
 Look = Callable[[str], str]
 """What the tree has at a path: `file`, `folder` or nothing."""

@@ -14,8 +14,8 @@ people, we deviate from it:
 from __future__ import annotations
 
 from overhand import words
+from overhand.documents.inline import inert
 from overhand.documents.markdown import BOM, front_matter_end, pieces
-from overhand.documents.text import inert
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

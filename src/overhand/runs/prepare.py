@@ -50,7 +50,11 @@ def prepare(actor: Actor, task: Task) -> Prepared:
     text, handoff = read_task_handoff(actor.store, task.id)
     take_baseline(actor.store, task, handoff)
     shield = shield_of(actor, agent, task, handoff)
-    if task.checks:
+    if task.checks and task.tree is not None:
+        from overhand.runs.throwaway import check_base_apart
+
+        check_base_apart(actor, task, handoff, shielded=bool(shield.enter))
+    elif task.checks:
         checks.check_base(actor, task, handoff, shielded=bool(shield.enter))
     return Prepared(agent, handoff, text, _tree_before(actor, task, shield), shield=shield)
 

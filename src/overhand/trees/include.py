@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -44,9 +44,12 @@ class Included:
 
 
 def include_files(
-    ours: str, copy: Sequence[str] = (), link: Sequence[str] = (), default: Sequence[str] = DEFAULT
+    ours: str, copy: Sequence[str] = (), link: Sequence[str] = (), default: Sequence[str] = DEFAULT, into: str = ""
 ) -> Included:
-    """Bring ignored files into a new tree: what the lists name, paths to `copy` and to `link`, and `.env` files."""
+    """Bring ignored files into a new tree: what the lists name, paths to `copy` and to `link`, and `.env` files.
+
+    With `into` they come into that folder, which has the tree's files and no repository.
+    """
     for path in (*copy, *link):
         if path.startswith(("/", "~")) or ".." in path.split("/"):
             raise BadInput(f"{path} leads out of the project.", "Name paths of the project in [trees] copy and link.")
@@ -56,7 +59,8 @@ def include_files(
         names = [one for one in ignored if not one.endswith("/") and _matches(one, default)]
         wanted = [*names, *_listed(git, COPY_LIST), *_existing(tree, copy)]
         links = [*_listed_entries(git, LINK_LIST, ignored), *_existing(tree, link)]
-        return _bring(tree, list(dict.fromkeys(wanted)), list(dict.fromkeys(links)))
+        there = replace(tree, path=into) if into else tree
+        return _bring(there, list(dict.fromkeys(wanted)), list(dict.fromkeys(links)))
 
 
 def _matches(path: str, patterns: Iterable[str]) -> bool:
@@ -106,7 +110,8 @@ def _bring(tree: Tree, wanted: list[str], links: list[str]) -> Included:
     left += [Left(path, EXISTS) for path in (*links, *copies) if files.exists(path)]
     there = {one.path for one in left}
     links, copies = ([path for path in paths if path not in there] for paths in (links, copies))
-    _exclude(tree, [*links, *(name for path in copies for name in (path, f"{path}{_PART}"))])
+    if os.path.isdir(f"{tree.path}/.git"):
+        _exclude(tree, [*links, *(name for path in copies for name in (path, f"{path}{_PART}"))])
     for path in (*links, *copies):
         _make_parent(tree, path)
         if path in links:
