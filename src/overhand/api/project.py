@@ -142,7 +142,7 @@ class Task:
                 raise TimedOut(f"Task {self.handle} is not judged yet.", "Call wait() again.") from None
             batch.before_report(self.id)
         session, known = self.project.session, batch.results.pop(self.id, None)
-        if known is not None:
+        if known is not None and reply is None:  # what was answered may have gone on in a later run
             return as_result(describe_task(session, known[0], "wait", known[2]))
         return as_result(describe_task(session, session.store.task(self.id), "wait"))
 
