@@ -74,7 +74,7 @@ def test_one_writes_and_the_other_reviews(both: House) -> None:
     both.run("trust", "plan.yaml", "--yes", check=True)
     ran = both.run("plan", "run", "plan.yaml", "--wait", "--json", timeout=LIMIT)
     plan = ran.json
-    assert (ran.code, plan["status"], plan["verification"]) == (0, "completed", "passing"), ran.out + ran.err
+    assert (ran.code, plan["status"], plan["verification"]) == (0, "completed", "proved"), ran.out + ran.err
     assert plan["data"] == {"file": "hello.txt", "words": 2, "passed": True, "remarks": ["It is short."]}
     tasks = {one["node"]: one for one in both.run("list", "--json", check=True).json["tasks"] if one.get("node")}
     assert {name: (one["agent"], one["status"]) for name, one in tasks.items()} == {

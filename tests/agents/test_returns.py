@@ -158,13 +158,14 @@ def test_reading_only_writes_nothing_else(name: str, tmp_path: Path) -> None:
     script: list[dict[str, Any]] = [
         {"ops": [{"write": {"path": "{project}/new.txt", "content": "x\n"}}]},
         *({"ops": [{"bash": {"command": command}}]} for command in tried),
-        returns(summary="Wrote it.", files="new.txt"),
+        returns(summary="Wrote it.", files="notes/new.txt"),
         SORRY,
     ]
     with house(name, tmp_path, {"write": script}) as place:
         place.agent("quiet", driver=name, command=None, mcp=False)  # with its server Claude would ask instead
-        words = ("--agent", "quiet", "--read-only", "--deliverable", "new.txt")
-        done = place.delegate("Write new.txt. script:write", *words)
+        (place.path / "notes").mkdir()  # what it may write lies there, and nothing else
+        words = ("--agent", "quiet", "--read-only", "--deliverable", "notes/new.txt")
+        done = place.delegate("Write notes/new.txt. script:write", *words)
         assert done["status"] == "failed"
         assert place.turns("write")[: len(script)] == list(range(len(script)))
         codes = [problem["code"] for problem in done["problems"]]

@@ -22,6 +22,7 @@ _PATIENCE = 600
 _POINTER = 1024  # bytes that a pointer of git-lfs has at most
 # A signer that would ask the user fails at once: it finds no screen and no answer.
 _NO_PROMPT = (("SSH_ASKPASS", "/bin/false"), ("SSH_ASKPASS_REQUIRE", "force"), ("DISPLAY", ""), ("WAYLAND_DISPLAY", ""))
+_TRIES = 5  # to write a pack that a `git gc` removes meanwhile
 _PROGRAMS = r"^gpg\.(.*\.)?(program|defaultkeycommand)$"
 
 
@@ -145,7 +146,14 @@ def give_objects(ours: Git, project: str, old: str, new: str, holder: str) -> No
     asked = f"{new}\n^{old}\n" if old else f"{new}\n"
     packing = ("pack-objects", "--revs", "--thin", "--stdout", "-q", "--window=0")
     unpack = ("index-pack", "--stdin", "--fix-thin", "--strict", f"--keep={_kept(holder)}")
-    ours.pipe(*packing, into=Git(project, lock=ours.lock), then=unpack, given=asked.encode(), patience=_PATIENCE)
+    into = Git(project, lock=ours.lock)
+    for tries in reversed(range(_TRIES)):
+        try:
+            ours.pipe(*packing, into=into, then=unpack, given=asked.encode(), patience=_PATIENCE)
+            return
+        except GitFailed:  # a `git gc` of the user's removes packs that are being written
+            if not tries:
+                raise
 
 
 def release_objects(project: str, holder: str) -> None:
