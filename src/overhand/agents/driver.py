@@ -299,6 +299,17 @@ class Driver:
     open_job: Callable[[str], str | None] | None = None  # the handle of a task's job elsewhere that is not over
 
 
+def check_programs(agent: Agent, project: str) -> None:
+    """Raise ToolMissing if a program is missing: better before a task is accepted than after."""
+    driver = find_driver(agent.driver)
+    if driver.program:
+        from overhand.agents.programs import require
+
+        require(agent)
+    elif driver.commands and driver.open_job is None:  # it runs here
+        driver.launch(agent, Job("", project, "", "", project))
+
+
 def driver_names() -> list[str]:
     """The names of all drivers; none is imported."""
     found = set()

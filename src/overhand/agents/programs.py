@@ -40,17 +40,6 @@ def require(agent: Agent) -> str:
     return found
 
 
-def check_programs(agent: Agent, project: str) -> None:
-    """Raise ToolMissing if a program is missing: better before a task is accepted than after."""
-    from overhand.agents.driver import Job
-
-    driver = find_driver(agent.driver)
-    if driver.program:
-        require(agent)
-    elif driver.commands and driver.open_job is None:  # it runs here
-        driver.launch(agent, Job("", project, "", "", project))
-
-
 def stop_hook(agent: Agent, job: Job) -> str:
     """The command that an agent's program is to run before it stops; `hooks: false` in the agent's file leaves it out.
 

@@ -158,7 +158,9 @@ class Task:
                         self.answer(text, one.seq)
                 task = refresh_task(self.project.session, store.task(self.id))
                 left = until - time.monotonic()
-                if left <= 0 or (task.is_idle and not [one for one in self.questions() if one.seq not in seen]):
+                begun = self.running is None or self.running[1].done()  # a function is idle before it begins
+                over = begun and task.is_idle and not [one for one in self.questions() if one.seq not in seen]
+                if left <= 0 or over:
                     return None if timeout is None else max(0.0, left)
                 bell.wait(min(left, 1.0))
 

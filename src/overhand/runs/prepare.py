@@ -116,7 +116,7 @@ def lay_out_run(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepare
         level=_level(task, agent),
         model=task.model or str(agent.options.get("model", "")),
         session=session,
-        mcp=mcp_server_command(agent),
+        mcp=mcp_server_command(agent) if agent.real else (),
         allow=(*_patterns(agent, "allow"), *(f"edit: {path}" for path in asked_for)),
         deny=_patterns(agent, "deny"),
         asked_for=asked_for,

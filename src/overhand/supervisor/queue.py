@@ -115,8 +115,7 @@ class Queue:
         self.resumes = float("inf")
         if not self._queued:
             return []
-        # only a coding agent has a provider whose limit can be met
-        paused = all_pauses(self._store) if any(task.settings.get("real") for task in self.queued) else {}
+        paused = all_pauses(self._store)
         drivers: dict[str, tuple[str, str | None]] = {}
         holding = {i: task for i, task in self._holding.items() if not waits_for_child(self._store, task)}
         _, replaced = record_times(self._store.home)
